@@ -1,0 +1,1 @@
+"""Read, split, prompt, tokenise, batch, ledger."""

@@ -1,0 +1,79 @@
+"""Every error that twolevers raises on purpose, and the exit status it ends a command with.
+
+    TwoleversError            1   something went wrong that the user can act on
+    ├── InputError            2   what the user gave cannot be used; lists every problem found
+    ├── FetchError            1   data or weights could not be had from where they live
+    ├── DeviceError           1   the device computes something else than the CPU
+    ├── TrainingError         1   training cannot go on (a loss that is no number)
+    └── RunStopped          130   stopped by the user or by a signal; a checkpoint was written
+
+Anything else that surfaces is a fault of the program and keeps its traceback.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One thing wrong with the input: where it stands, its value, what is wrong, the way out."""
+
+    where: str
+    value: object
+    what: str
+    way_out: str
+
+    def __str__(self) -> str:
+        shown = "" if self.value is None else f" {self.value!r}"
+        return f"{self.where}{shown}: {self.what}; {self.way_out}"
+
+
+class TwoleversError(Exception):
+    """Base of all errors raised on purpose. The message says what, where and what to do."""
+
+    exit_status = 1
+
+
+class InputError(TwoleversError):
+    """The user's input cannot be used. Carries every problem found, not the first alone."""
+
+    exit_status = 2
+
+    def __init__(self, problems: Problem | Sequence[Problem]) -> None:
+        self.problems = (problems,) if isinstance(problems, Problem) else tuple(problems)
+        super().__init__("\n".join(str(problem) for problem in self.problems))
+
+    # Exceptions are rebuilt from `args` when a worker process hands them on.
+    def __reduce__(self) -> tuple[type[InputError], tuple[tuple[Problem, ...]]]:
+        return type(self), (self.problems,)
+
+
+class FetchError(TwoleversError):
+    """Data or weights could not be fetched. `retryable` says whether trying again may help."""
+
+    def __init__(self, message: str, *, retryable: bool = False) -> None:
+        super().__init__(message)
+        self.retryable = retryable
+
+
+class DeviceError(TwoleversError):
+    """The chosen device does not compute what the CPU computes."""
+
+
+class TrainingError(TwoleversError):
+    """Training cannot go on. Checkpoints written before are kept."""
+
+
+class RunStopped(TwoleversError):
+    """Training stopped between two steps because it was asked to; a checkpoint lies ready."""
+
+    exit_status = 130
+
+
+def did_you_mean(value: str, known: Iterable[str]) -> str:
+    """` (did you mean 'x'?)`, or nothing when nothing is near."""
+    near = difflib.get_close_matches(value, list(known), n=1)
+    return f" (did you mean {near[0]!r}?)" if near else ""

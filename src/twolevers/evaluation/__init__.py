@@ -1,0 +1,1 @@
+"""Metrics on what a model answers."""

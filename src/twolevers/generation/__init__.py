@@ -1,0 +1,1 @@
+"""Key-value cache, sampling, batching."""

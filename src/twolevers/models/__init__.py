@@ -1,0 +1,1 @@
+"""Architectures, the catalog of names, weights in and out."""

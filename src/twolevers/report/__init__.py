@@ -1,0 +1,1 @@
+"""Pictures and the summary that ends a run."""

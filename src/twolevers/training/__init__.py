@@ -1,0 +1,1 @@
+"""Loss, optimizer, schedule, checkpoint, loop."""
