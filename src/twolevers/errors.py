@@ -67,7 +67,7 @@ class TrainingError(TwoleversError):
     """Training cannot go on. Checkpoints written before are kept."""
 
 
-class RunStopped(TwoleversError):
+class RunStopped(TwoleversError):  # noqa: N818 - it is no error: the user asked for it
     """Training stopped between two steps because it was asked to; a checkpoint lies ready."""
 
     exit_status = 130

@@ -1,1 +1,4 @@
-"""The Tracker protocol and its MLflow side; nothing is imported here, so that the core stays free of mlflow."""
+"""The Tracker protocol and its MLflow side.
+
+Nothing is imported here: the core takes `tracking.protocol` without loading mlflow.
+"""

@@ -1,0 +1,190 @@
+"""One class of options: it feeds the command line, the form and the environment.
+
+Every field has a description with its unit; every bound stands here and nowhere else. The
+groups are the boxes of the form; on the command line and in the environment the fields lie
+flat (`--learning-rate`, `TWOLEVERS_LEARNING_RATE`), so their names are unique.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic.fields import FieldInfo
+
+from twolevers.errors import InputError, Problem, did_you_mean
+
+FROM_SETTINGS = "from settings"
+DEVICES = ("auto", "cpu", "mps", "cuda", *(f"cuda:{index}" for index in range(8)))
+Precision = Literal["auto", "float32", "bfloat16", "float16"]
+
+
+class Group(BaseModel):
+    """A box of the form."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+class DataOptions(Group):
+    """How entries become tokens."""
+
+    prompt_style: str = Field("alpaca", description="prompt style: alpaca or phi3")
+    loss_on: Literal["everything", "response"] = Field(
+        "everything", description="tokens that carry loss: everything (the chapter's) or response"
+    )
+    max_length: int = Field(
+        1024,
+        ge=2,
+        description="entries are cut to this many tokens",
+        json_schema_extra={"unit": "tokens"},
+    )
+    split: Literal["file order", "shuffled"] = Field(
+        "file order", description="85/10/5 in file order (the chapter's), or shuffled by the seed"
+    )
+    drop_duplicates: bool = Field(
+        False, description="drop entries that repeat an earlier one whole"
+    )
+    allow_leakage: bool = Field(
+        False, description="train although test entries also stand whole in the training split"
+    )
+
+
+class TrainingOptions(Group):
+    """Chapter 7's recipe unless told otherwise."""
+
+    epochs: int = Field(2, ge=1, description="passes over the training split")
+    batch_size: int = Field(8, ge=1, description="entries a batch")
+    gradient_accumulation_steps: int = Field(
+        1, ge=1, description="batches an optimizer step, weighted by their tokens"
+    )
+    learning_rate: float | None = Field(
+        None, gt=0, description="AdamW's; by default the model's own (5e-5, as the chapter)"
+    )
+    weight_decay: float = Field(0.1, ge=0, description="AdamW's")
+    lr_schedule: Literal["constant", "cosine"] = Field("constant", description="after warm-up")
+    warmup_steps: int = Field(
+        0, ge=0, description="linear warm-up", json_schema_extra={"unit": "steps"}
+    )
+    gradient_clip: float | None = Field(
+        None, gt=0, description="largest gradient norm; by default no clipping"
+    )
+    dropout: float = Field(0.0, ge=0, lt=1, description="probability of dropping an activation")
+    drop_last: bool = Field(True, description="leave out an epoch's last short batch")
+    eval_every: int = Field(
+        5, ge=1, description="evaluate both splits this often", json_schema_extra={"unit": "steps"}
+    )
+    eval_batches: int = Field(5, ge=1, description="batches of each split an evaluation reads")
+    checkpoint_every: int | None = Field(
+        None,
+        ge=1,
+        description="checkpoint this often besides each epoch",
+        json_schema_extra={"unit": "steps"},
+    )
+    seed: int = Field(123, ge=0, lt=2**32, description="order of batches, dropout, sampling")
+    gradient_checkpointing: bool = Field(
+        False, description="compute activations twice to hold fewer: slower, smaller"
+    )
+    deterministic: bool = Field(False, description="the same bits twice on CUDA too; slower there")
+
+
+class GenerationOptions(Group):
+    """How answers are drawn."""
+
+    max_new_tokens: int = Field(
+        256, ge=1, description="longest answer", json_schema_extra={"unit": "tokens"}
+    )
+    temperature: float = Field(0.0, ge=0, description="0: greedy")
+    top_k: int | None = Field(None, ge=1, description="draw from the k likeliest tokens")
+    top_p: float | None = Field(None, gt=0, le=1, description="draw from this much probability")
+    generation_batch_size: int = Field(32, ge=1, description="prompts answered at once")
+
+
+class RunOptions(Group):
+    """What the run keeps and which machine parts it uses."""
+
+    threads: int | None = Field(None, ge=1, description="CPU threads; by default PyTorch's choice")
+    keep_checkpoints: int = Field(
+        1, ge=1, description="epoch checkpoints kept, best and newest apart"
+    )
+    check_device: bool = Field(
+        True, description="compare one batch's loss with the CPU's before training elsewhere"
+    )
+
+
+class FineTuneOptions(Group):
+    """Everything a fine-tuning can be told. The two levers come first."""
+
+    model: str = Field(FROM_SETTINGS, description="the model lever: name, short name or size")
+    device: str = Field(
+        FROM_SETTINGS, description="the device lever: auto, cpu, mps, cuda, cuda:0 …"
+    )
+    precision: Precision = Field(
+        "auto", description="auto: bfloat16 where the hardware computes in it, else float32"
+    )
+    dataset: str = Field(
+        "embedded",
+        description="catalog name, local path or https address (JSON, JSON Lines, CSV, Parquet)",
+    )
+    weights: str | None = Field(
+        None, description="local folder or file with the base weights instead of the catalog's"
+    )
+    data: DataOptions = DataOptions()
+    training: TrainingOptions = TrainingOptions()
+    generation: GenerationOptions = GenerationOptions()
+    run: RunOptions = RunOptions()
+
+
+def option_fields() -> Iterator[tuple[str | None, str, FieldInfo]]:
+    """Every option as (group or None, name, field), in the order of the form."""
+    for name, field in FineTuneOptions.model_fields.items():
+        if isinstance(field.annotation, type) and issubclass(field.annotation, Group):
+            for inner, inner_field in field.annotation.model_fields.items():
+                yield name, inner, inner_field
+        else:
+            yield None, name, field
+
+
+def flag(name: str) -> str:
+    """`--learning-rate` of `learning_rate`."""
+    return "--" + name.replace("_", "-")
+
+
+def build_options(
+    given: Mapping[str, Any], environ: Mapping[str, str] = os.environ
+) -> FineTuneOptions:
+    """Flat values to options: command line over environment; None means not given.
+
+    Raises:
+        InputError: every value that is out of bounds, of the wrong type or unknown, at once.
+    """
+    known = {name: group for group, name, _ in option_fields()}
+    problems = [
+        Problem(flag(name), value, f"no such option{did_you_mean(name, known)}", "see --help")
+        for name, value in given.items()
+        if name not in known
+    ]
+    nested: dict[str, Any] = {}
+    for name, group in known.items():
+        value = given.get(name)
+        if value is None:
+            value = environ.get(f"TWOLEVERS_{name.upper()}") or None
+        if value is not None:
+            (nested.setdefault(group, {}) if group else nested)[name] = value
+    try:
+        options = FineTuneOptions.model_validate(nested)
+    except ValidationError as error:
+        problems += [_problem(fault) for fault in error.errors()]
+    if problems:
+        raise InputError(problems)
+    return options
+
+
+def _problem(fault: Any) -> Problem:
+    """A pydantic fault in our words: the option, its value, what it takes."""
+    name = str(fault["loc"][-1]) if fault["loc"] else "options"
+    message = fault["msg"][0].lower() + fault["msg"][1:]
+    fields = {inner: field for _, inner, field in option_fields()}
+    help_text = (fields[name].description or "") if name in fields else "see --help"
+    return Problem(flag(name), fault["input"], message, f"it is: {help_text}")

@@ -1,0 +1,128 @@
+"""What passes between stages: a path and a small frozen record, never a tensor or a list of rows.
+
+Records are plain pydantic models, so that they travel as JSON (Prefect's results, the run's
+folder) and stay below 10 kB. Paths are absolute. All SHA-256 are lower-case hex. Scores are
+fractions from 0 to 1, losses nats per supervised token, times seconds, memory bytes.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict
+
+SplitName = Literal["train", "val", "test"]
+Role = Literal["base", "tuned"]
+
+
+class Record(BaseModel):
+    """Base of all records: frozen, nothing unknown."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class DatasetFile(Record):
+    """A data file on this disk, as it was fetched or found."""
+
+    name: str
+    """What the user asked for: a catalog name, a path or an address."""
+    path: Path
+    sha256: str
+    num_bytes: int
+    verified: str
+    """How the content was verified: `pinned sha256`, `shipped`, `local file`, `not verified`."""
+
+
+class WeightsFolder(Record):
+    """Base weights on this disk, in the Hugging Face layout."""
+
+    model: str
+    """Full name in the catalog."""
+    path: Path
+    """Folder with `model.safetensors` (one file, or an index and its shards)."""
+    sha256: str
+    """Of the weights file (of the shards' hashes, where there are several)."""
+    source: str
+    """`shipped`, `local`, or `hub:REPO@REVISION`."""
+    verified: str
+    """As in `DatasetFile`, or `hub's own hash`."""
+
+
+class TokenisedData(Record):
+    """A folder with `train.arrow`, `val.arrow`, `test.arrow`, `ledger.json` and `entries`."""
+
+    path: Path
+    sha256: str
+    """Hash of everything that decides the content: data, settings that matter, core version."""
+    data_sha256: str
+    dataset: str
+    num_rows: int
+    num_train: int
+    num_val: int
+    num_test: int
+    num_dropped: int
+    num_cut: int
+    train_tokens: int
+    longest: int
+
+
+class TrainingResult(Record):
+    """What fine-tuning left: where the checkpoints lie, losses and timings."""
+
+    checkpoint: Path
+    """The newest checkpoint, the fine-tuned model."""
+    best_checkpoint: Path
+    sha256: str
+    """Of the newest checkpoint's weights."""
+    steps: int
+    epochs: int
+    train_loss_before: float
+    val_loss_before: float
+    train_loss_after: float
+    val_loss_after: float
+    """Losses before and after on `eval_batches` batches of each split, as the chapter prints."""
+    best_val_loss: float
+    train_seconds: float
+    """Wall clock of the training call, evaluations included, checkpoints not (chapter 7)."""
+    step_seconds: float
+    """The part of it in optimizer steps."""
+    eval_seconds: float
+    checkpoint_seconds: float
+    two_epoch_seconds: float | None
+    """`train_seconds` where exactly two epochs ran undisturbed, else None."""
+    tokens: int
+    """Tokens read in optimizer steps, padding never counted."""
+    tokens_per_second: float
+    peak_memory_bytes: int
+    resumed: bool
+
+
+class Responses(Record):
+    """Answers of one model to the test split: JSON Lines of `instruction`, `input`, `output`,
+    `model_response`, `kind`, `ended`."""
+
+    role: Role
+    path: Path
+    sha256: str
+    num_responses: int
+    new_tokens: int
+    seconds: float
+
+
+class Scores(Record):
+    """Scores of one model on the test split, plus its validation loss."""
+
+    role: Role
+    val_loss: float
+    """Over the whole validation split."""
+    test_loss: float
+    perplexity: float
+    """exp(test_loss)."""
+    exact_match: float
+    token_f1: float
+    rouge_l: float
+    chrf: float
+    num_scored: int
+    by_kind: dict[str, dict[str, float]] = {}
+    """Per kind of task where the data names it: `count` and the answer scores."""

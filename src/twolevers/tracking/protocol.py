@@ -1,0 +1,46 @@
+"""What the core may say to whoever keeps track of a run. No vendor's name stands here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Protocol
+
+
+class Tracker(Protocol):
+    """Keeps what a run reports. Implementations never let a failure of theirs stop training."""
+
+    run_id: str
+
+    def log_params(self, params: Mapping[str, object]) -> None:
+        """Flat parameters. Logged again with another value, a change is kept as a tag."""
+
+    def log_metrics(self, metrics: Mapping[str, float], *, step: int, tokens: int = 0) -> None:
+        """Metrics of one step, `tokens` seen so far. Returns at once; a value that is not finite
+        becomes a tag. Metrics logged a second time for a step (after a resume) replace nothing."""
+
+    def set_tags(self, tags: Mapping[str, str]) -> None:
+        """Tags of the run."""
+
+    def log_file(self, path: Path, folder: str = "") -> None:
+        """One file, stored with the run under `folder`."""
+
+    def log_checkpoint(self, path: Path, *, step: int, metrics: Mapping[str, float]) -> None:
+        """A checkpoint folder with the metrics measured on it; stored once, or pointed to."""
+
+
+class NullTracker:
+    """Tracks nothing: for tests and for the bare training call that benchmarks measure."""
+
+    def __init__(self, run_id: str = "untracked") -> None:
+        self.run_id = run_id
+
+    def log_params(self, params: Mapping[str, object]) -> None: ...
+
+    def log_metrics(self, metrics: Mapping[str, float], *, step: int, tokens: int = 0) -> None: ...
+
+    def set_tags(self, tags: Mapping[str, str]) -> None: ...
+
+    def log_file(self, path: Path, folder: str = "") -> None: ...
+
+    def log_checkpoint(self, path: Path, *, step: int, metrics: Mapping[str, float]) -> None: ...
