@@ -59,6 +59,12 @@ def available_devices() -> list[Device]:
     return devices
 
 
+def use_threads(count: int | None) -> None:
+    """Let PyTorch compute with `count` CPU threads in this process; None keeps its choice."""
+    if count is not None and count != torch.get_num_threads():
+        torch.set_num_threads(count)
+
+
 def find_device(name: str) -> Device:
     """The device that `name` means here. `auto`: the first GPU, else the CPU; `cuda`: `cuda:0`.
 

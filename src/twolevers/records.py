@@ -12,6 +12,8 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
+from twolevers.options import FineTuneOptions
+
 SplitName = Literal["train", "val", "test"]
 Role = Literal["base", "tuned"]
 
@@ -20,6 +22,21 @@ class Record(BaseModel):
     """Base of all records: frozen, nothing unknown."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class FineTuneRun(Record):
+    """One fine-tuning, opened: what every stage after the fetches needs to know of it."""
+
+    run_id: str
+    """MLflow's; the run's folder bears it too."""
+    flow_run_id: str | None
+    """Prefect's, of the flow run that opened or reopened it."""
+    folder: Path
+    options: FineTuneOptions
+    """Resolved: see `plan.Plan`."""
+    hardware: str
+    """The device's own name."""
+    threads: int
 
 
 class DatasetFile(Record):
@@ -126,3 +143,33 @@ class Scores(Record):
     num_scored: int
     by_kind: dict[str, dict[str, float]] = {}
     """Per kind of task where the data names it: `count` and the answer scores."""
+
+
+class RunSummary(Record):
+    """What a run ends with, and what `twolevers show --json` prints."""
+
+    name: str
+    status: str
+    """RUNNING, FINISHED, FAILED or KILLED."""
+    model: str
+    device: str
+    hardware: str
+    threads: int
+    precision: str
+    dataset: str
+    epochs: int
+    two_epoch_seconds: float | None
+    train_seconds: float | None
+    tokens_per_second: float | None
+    peak_memory_bytes: int | None
+    train_loss_before: float | None
+    train_loss_after: float | None
+    val_loss_before: float | None
+    val_loss_after: float | None
+    """Before and after on `eval_batches` batches, as the chapter prints them."""
+    base: Scores | None
+    tuned: Scores | None
+    mlflow_run_id: str
+    prefect_flow_run_id: str | None
+    fingerprint: str | None
+    checkpoint: Path | None

@@ -1,0 +1,89 @@
+"""The main job: fetch, tokenise, fine-tune, generate, evaluate, report."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from prefect import flow
+from prefect.runtime import flow_run
+from pydantic import WithJsonSchema
+
+from tasks.evaluate import evaluate
+from tasks.fetch import fetch_dataset, fetch_weights
+from tasks.fine_tune import fine_tune_model
+from tasks.generate import generate
+from tasks.report import report
+from tasks.tokenise import tokenise
+from twolevers.models.catalog import MODELS
+from twolevers.options import (
+    DEVICES,
+    FROM_SETTINGS,
+    DataOptions,
+    FineTuneOptions,
+    GenerationOptions,
+    Precision,
+    RunOptions,
+    TrainingOptions,
+)
+from twolevers.records import RunSummary
+from twolevers.tracking.runs import fine_tune_run
+
+# Drop-downs in the form; checked by the plan, which knows short names and says what is wrong.
+ModelName = Annotated[str, WithJsonSchema({"type": "string", "enum": [FROM_SETTINGS, *MODELS]})]
+DeviceName = Annotated[str, WithJsonSchema({"type": "string", "enum": [FROM_SETTINGS, *DEVICES]})]
+
+
+@flow(name="fine-tune", log_prints=False, persist_result=True, result_serializer="json")
+def fine_tune(
+    model: ModelName = FROM_SETTINGS,
+    device: DeviceName = FROM_SETTINGS,
+    precision: Precision = "auto",
+    dataset: str = "embedded",
+    weights: str | None = None,
+    data: DataOptions = DataOptions(),  # noqa: B008 - frozen
+    training: TrainingOptions = TrainingOptions(),  # noqa: B008
+    generation: GenerationOptions = GenerationOptions(),  # noqa: B008
+    run: RunOptions = RunOptions(),  # noqa: B008
+    resume_from: str | None = None,
+) -> RunSummary:
+    """Fine-tune a model on instructions, tracked and scored.
+
+    Args:
+        model: The model lever: name, short name or size.
+        device: The device lever; the machine that runs the flow decides whether it has it.
+        precision: auto is bfloat16 where the hardware computes in it, else float32.
+        dataset: Catalog name, local path or https address (JSON, JSON Lines, CSV, Parquet).
+        weights: Local folder or file with the base weights instead of the catalog's.
+        data: How entries become tokens.
+        training: Chapter 7's recipe unless told otherwise.
+        generation: How answers are drawn.
+        run: What the run keeps and which machine parts it uses.
+        resume_from: A killed or stopped run to continue: run id, checkpoint folder or latest.
+    """
+    asked = FineTuneOptions(
+        model=model,
+        device=device,
+        precision=precision,
+        dataset=dataset,
+        weights=weights,
+        data=data,
+        training=training,
+        generation=generation,
+        run=run,
+    )
+    with fine_tune_run(asked, flow_run_id=flow_run.get_id(), resume_from=resume_from) as opened:
+        options = opened.options
+        fetched = fetch_dataset.submit(options.dataset)
+        base = fetch_weights.submit(options.model, options.weights)
+        tokens = tokenise(fetched.result(), options.data, options.training.seed)
+        tuned = fine_tune_model(opened, base.result(), tokens)
+        models = {"base": base.result().path, "tuned": tuned.checkpoint}
+        answers = [generate(opened, role, path, tokens) for role, path in models.items()]
+        scores = [
+            evaluate(opened, models[answered.role], tokens, answered) for answered in answers
+        ]
+        return report(opened, tokens, tuned, answers, scores)
+
+
+if __name__ == "__main__":
+    fine_tune()

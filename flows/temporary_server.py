@@ -1,0 +1,108 @@
+"""A Prefect server for the length of one command, where no other runs.
+
+It is the application that Prefect itself starts in that case, with two differences: it lies
+in a session of its own, so that Ctrl-C in the terminal reaches the flow alone and the run can
+still be reported as cancelled; and first starts wait for each other, because two that create
+one database at once break it.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import httpx
+from filelock import FileLock
+
+from twolevers.errors import TwoleversError
+from twolevers.settings import Home
+
+START_SECONDS = 120
+
+
+@contextmanager
+def prefect_server(home: Home) -> Iterator[str]:
+    """The API address of the server in use: the one that is set, else a temporary one.
+
+    Raises:
+        TwoleversError: the temporary server did not start; names its log.
+    """
+    if address := os.environ.get("PREFECT_API_URL"):
+        yield address
+        return
+    home.prefect.mkdir(parents=True, exist_ok=True)
+    log = home.prefect / "temporary-server.log"
+    with FileLock(home.prefect / "start.lock"), log.open("w", encoding="utf-8") as output:
+        port = _free_port()
+        address = f"http://127.0.0.1:{port}/api"
+        process = subprocess.Popen(
+            [sys.executable, "-m", "flows.temporary_server", str(port)],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            start_new_session=True,
+            env={**os.environ, "PREFECT_API_BLOCKS_REGISTER_ON_START": "false"},
+        )
+        try:
+            _wait_until_ready(process, address)
+        except BaseException:
+            process.kill()
+            raise
+    os.environ["PREFECT_API_URL"] = address
+    try:
+        yield address
+    finally:
+        del os.environ["PREFECT_API_URL"]
+        process.terminate()
+        try:
+            process.wait(5)
+        except subprocess.TimeoutExpired:
+            process.kill()
+
+
+def _wait_until_ready(process: subprocess.Popen[bytes], address: str) -> None:
+    deadline = time.monotonic() + START_SECONDS
+    while time.monotonic() < deadline and process.poll() is None:
+        try:
+            if httpx.get(f"{address}/health", timeout=2, trust_env=False).is_success:
+                return
+        except httpx.HTTPError:
+            time.sleep(0.05)
+    raise TwoleversError(
+        "Prefect's temporary server did not start; its log is temporary-server.log in "
+        f"{os.environ['PREFECT_HOME']}. If its database is damaged, move prefect.db away and "
+        "run again; or set PREFECT_API_URL to a server that runs."
+    )
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def _serve(port: int) -> None:
+    """The server process. It ends with the process that started it, however that ended."""
+    import uvicorn
+    from prefect.server.api.server import create_app
+
+    parent = os.getppid()
+
+    def leave_with_parent() -> None:
+        while os.getppid() == parent:
+            time.sleep(1)
+        os._exit(0)
+
+    threading.Thread(target=leave_with_parent, daemon=True).start()
+    app = create_app(ephemeral=True, final=True)
+    uvicorn.run(app, host="127.0.0.1", port=port, log_level="error", lifespan="on")
+
+
+if __name__ == "__main__":
+    _serve(int(sys.argv[1]))

@@ -1,0 +1,32 @@
+"""What has to stand in the environment before Prefect and MLflow are imported.
+
+Both read their settings when they are imported. Everything here is a default: what the user
+has set stays.
+"""
+
+from __future__ import annotations
+
+import os
+
+from twolevers.settings import Home
+
+
+def prepare_environment(home: Home | None = None) -> Home:
+    """Point both tools at the home folder and switch their telemetry off."""
+    home = home or Home()
+    defaults = {
+        "TWOLEVERS_HOME": str(home.root),
+        "PREFECT_HOME": str(home.prefect),
+        "PREFECT_LOCAL_STORAGE_PATH": str(home.prefect / "results"),
+        "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
+        "PREFECT_SERVER_CONCURRENCY_LEASE_STORAGE": (
+            "prefect.server.concurrency.lease_storage.filesystem"
+        ),
+        "DO_NOT_TRACK": "true",
+        "MLFLOW_DISABLE_TELEMETRY": "true",
+        "GIT_PYTHON_REFRESH": "quiet",  # MLflow warns where there is no git
+    }
+    for name, value in defaults.items():
+        os.environ.setdefault(name, value)
+    home.root.mkdir(parents=True, exist_ok=True)
+    return home

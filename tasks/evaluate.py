@@ -1,0 +1,29 @@
+"""Scores on the test split, of the base and of the tuned model by one and the same stage."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from prefect import task
+
+from tasks.caching import stage
+from twolevers.device import find_device
+from twolevers.evaluation.score import score
+from twolevers.models.catalog import find_model
+from twolevers.records import FineTuneRun, Responses, Scores, TokenisedData
+
+
+@task(task_run_name="evaluate the {responses.role} model", **stage("evaluate"))
+def evaluate(run: FineTuneRun, model: Path, data: TokenisedData, responses: Responses) -> Scores:
+    """Losses and answer scores of one model."""
+    options = run.options
+    return score(
+        responses.role,
+        model,
+        data,
+        responses,
+        config=find_model(options.model).config,
+        device=find_device(options.device),
+        precision=options.precision,
+        batch_size=options.training.batch_size,
+    )
