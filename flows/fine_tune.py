@@ -79,9 +79,7 @@ def fine_tune(
         tuned = fine_tune_model(opened, base.result(), tokens)
         models = {"base": base.result().path, "tuned": tuned.checkpoint}
         answers = [generate(opened, role, path, tokens) for role, path in models.items()]
-        scores = [
-            evaluate(opened, models[answered.role], tokens, answered) for answered in answers
-        ]
+        scores = [evaluate(opened, models[answered.role], tokens, answered) for answered in answers]
         return report(opened, tokens, tuned, answers, scores)
 
 

@@ -14,7 +14,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import httpx
@@ -27,20 +27,21 @@ START_SECONDS = 120
 
 
 @contextmanager
-def prefect_server(home: Home) -> Iterator[str]:
-    """The API address of the server in use: the one that is set, else a temporary one.
+def prefect_server(home: Home) -> Iterator[Callable[[], None]]:
+    """A server for the block: the one that is set (`PREFECT_API_URL`), else a temporary one.
 
-    Raises:
-        TwoleversError: the temporary server did not start; names its log.
+    Yields a function that waits until the server answers, so that the caller can import and
+    check meanwhile; it raises TwoleversError, naming the log, where the server did not start.
     """
-    if address := os.environ.get("PREFECT_API_URL"):
-        yield address
+    if os.environ.get("PREFECT_API_URL"):
+        yield lambda: None
         return
     home.prefect.mkdir(parents=True, exist_ok=True)
     log = home.prefect / "temporary-server.log"
-    with FileLock(home.prefect / "start.lock"), log.open("w", encoding="utf-8") as output:
-        port = _free_port()
-        address = f"http://127.0.0.1:{port}/api"
+    port = _free_port()
+    address = f"http://127.0.0.1:{port}/api"
+    starting = FileLock(home.prefect / "start.lock")
+    with log.open("w", encoding="utf-8") as output, starting:
         process = subprocess.Popen(
             [sys.executable, "-m", "flows.temporary_server", str(port)],
             stdin=subprocess.DEVNULL,
@@ -49,21 +50,30 @@ def prefect_server(home: Home) -> Iterator[str]:
             start_new_session=True,
             env={**os.environ, "PREFECT_API_BLOCKS_REGISTER_ON_START": "false"},
         )
+        os.environ["PREFECT_API_URL"] = address
         try:
-            _wait_until_ready(process, address)
-        except BaseException:
-            process.kill()
-            raise
-    os.environ["PREFECT_API_URL"] = address
-    try:
-        yield address
-    finally:
-        del os.environ["PREFECT_API_URL"]
-        process.terminate()
-        try:
-            process.wait(5)
-        except subprocess.TimeoutExpired:
-            process.kill()
+
+            def wait_until_ready() -> None:
+                _wait_until_ready(process, address)
+                starting.release()
+
+            yield wait_until_ready
+        finally:
+            _hand_over_logs()
+            del os.environ["PREFECT_API_URL"]
+            process.terminate()
+            try:
+                process.wait(5)
+            except subprocess.TimeoutExpired:
+                process.kill()
+
+
+def _hand_over_logs() -> None:
+    """Send Prefect's last log lines before their server goes."""
+    if "prefect.logging.handlers" in sys.modules:
+        from prefect.logging.handlers import APILogHandler
+
+        APILogHandler.flush()
 
 
 def _wait_until_ready(process: subprocess.Popen[bytes], address: str) -> None:

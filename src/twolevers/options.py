@@ -79,7 +79,7 @@ class TrainingOptions(Group):
     checkpoint_every: int | None = Field(
         None,
         ge=1,
-        description="checkpoint this often besides each epoch",
+        description="checkpoint this often besides each epoch; by default not",
         json_schema_extra={"unit": "steps"},
     )
     seed: int = Field(123, ge=0, lt=2**32, description="order of batches, dropout, sampling")
@@ -96,8 +96,15 @@ class GenerationOptions(Group):
         256, ge=1, description="longest answer", json_schema_extra={"unit": "tokens"}
     )
     temperature: float = Field(0.0, ge=0, description="0: greedy")
-    top_k: int | None = Field(None, ge=1, description="draw from the k likeliest tokens")
-    top_p: float | None = Field(None, gt=0, le=1, description="draw from this much probability")
+    top_k: int | None = Field(
+        None, ge=1, description="draw from the k likeliest tokens; by default from all"
+    )
+    top_p: float | None = Field(
+        None,
+        gt=0,
+        le=1,
+        description="draw from the likeliest tokens of this much probability; by default from all",
+    )
     generation_batch_size: int = Field(32, ge=1, description="prompts answered at once")
 
 

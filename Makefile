@@ -1,0 +1,49 @@
+# Everything for a clone: two commands set it up, `make run` and `make test`.
+# The levers: make run MODEL="gpt2-small (124M)" DEVICE=cpu DATASET=path.json
+
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+PIP    := $(BIN)/python -m pip --disable-pip-version-check
+ARGS   ?=
+
+.DEFAULT_GOAL := help
+.PHONY: help run test check format clean-venv
+
+help: ## what there is
+	@echo 'make run    set up .venv and fine-tune (MODEL=… DEVICE=… DATASET=… ARGS=…)'
+	@echo 'make test   set up .venv and run the tests'
+	@echo 'make check  format, lint and type check'
+
+run: $(VENV)/.installed ## fine-tune the chosen model on the chosen device
+	@TWOLEVERS_HOME="$${TWOLEVERS_HOME:-$(CURDIR)}" $(BIN)/twolevers fine-tune \
+	  $(if $(MODEL),--model "$(MODEL)") $(if $(DEVICE),--device "$(DEVICE)") \
+	  $(if $(DATASET),--dataset "$(DATASET)") $(ARGS)
+
+test: $(VENV)/.test-installed ## the tests
+	@$(BIN)/python -m pytest $(ARGS)
+
+check: $(VENV)/.test-installed ## format, lint, types
+	@$(BIN)/ruff format --check . && $(BIN)/ruff check . && $(BIN)/mypy
+
+format: $(VENV)/.test-installed
+	@$(BIN)/ruff format . && $(BIN)/ruff check --fix .
+
+$(VENV)/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	  echo "twolevers needs Python 3.11 or newer; this is $$($(PYTHON) --version 2>&1)." \
+	       "Name another: make $(MAKECMDGOALS) PYTHON=python3.12"; exit 2; }
+	@$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.installed: $(VENV)/bin/python requirements.lock pyproject.toml
+	@echo 'Installing twolevers into $(VENV) (once; a few minutes) …'
+	@$(PIP) install --quiet -r requirements.lock
+	@$(PIP) install --quiet --no-deps --no-build-isolation --editable .
+	@touch $@
+
+$(VENV)/.test-installed: $(VENV)/.installed requirements-test.lock
+	@$(PIP) install --quiet -r requirements-test.lock
+	@touch $@
+
+clean-venv:
+	rm -rf $(VENV)

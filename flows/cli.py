@@ -1,0 +1,186 @@
+"""The command `twolevers`: the same work as the flows, for a terminal."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Annotated, Any
+
+import typer
+
+import twolevers
+from flows.option_flags import takes_options
+from twolevers.errors import InputError, Problem, TwoleversError
+
+app = typer.Typer(
+    name="twolevers",
+    help="Fine-tune GPT-2 on instructions; see what the choice of model and of device costs.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    add_completion=False,
+)
+
+RUN_HELP = "MLflow run id, Prefect flow run id, a unique prefix of either, or latest"
+Run = Annotated[str, typer.Argument(help=f"the run: {RUN_HELP}", metavar="RUN")]
+AsJson = Annotated[bool, typer.Option("--json", help="as JSON on standard output")]
+
+
+@app.command("fine-tune")
+@takes_options
+def fine_tune(
+    given: dict[str, Any],
+    resume: Annotated[
+        str | None,
+        typer.Option(
+            "--resume", metavar="RUN", help=f"continue a killed or stopped run: {RUN_HELP}"
+        ),
+    ] = None,
+) -> None:
+    """Fine-tune a model on instructions, tracked and scored.
+
+    Every option can also stand in the environment: TWOLEVERS_EPOCHS=3. The command line wins.
+    """
+    from flows.launch import run_fine_tuning
+
+    run_fine_tuning(given, resume)
+
+
+@app.command()
+def models(json: AsJson = False) -> None:
+    """The model lever: the models there are."""
+    from flows import listings
+
+    listings.models(json)
+
+
+@app.command()
+def devices(json: AsJson = False) -> None:
+    """The device lever: the devices of this machine, with the precision that auto takes."""
+    from flows import listings
+
+    listings.devices(json)
+
+
+@app.command()
+def datasets(json: AsJson = False) -> None:
+    """The data sets that have a name; a path or an address works as well."""
+    from flows import listings
+
+    listings.datasets(json)
+
+
+@app.command()
+def runs(
+    json: AsJson = False,
+    limit: Annotated[int, typer.Option(min=1, help="newest runs shown")] = 20,
+) -> None:
+    """The runs there are, newest first."""
+    from flows import listings
+
+    listings.runs(json, limit)
+
+
+@app.command()
+def show(run: Run = "latest", json: AsJson = False) -> None:
+    """A run's summary."""
+    from flows import listings
+
+    listings.show(run, json)
+
+
+@app.command()
+def generate(
+    instruction: Annotated[str, typer.Argument(help="what the model is asked to do")],
+    run: Annotated[str, typer.Option("--run", metavar="RUN", help=RUN_HELP)] = "latest",
+    input: Annotated[str, typer.Option("--input", help="the text it is asked about")] = "",
+    base: Annotated[
+        bool, typer.Option("--base", help="ask the model as it was before fine-tuning")
+    ] = False,
+    device: Annotated[str, typer.Option(help="the device lever")] = "auto",
+    max_new_tokens: Annotated[int, typer.Option(min=1, help="longest answer [tokens]")] = 256,
+    temperature: Annotated[float, typer.Option(min=0, help="0: greedy")] = 0.0,
+    top_k: Annotated[int | None, typer.Option(min=1, help="draw from the k likeliest")] = None,
+    top_p: Annotated[
+        float | None, typer.Option(min=0, max=1, help="draw from this much probability")
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, help="for temperature above 0")] = 123,
+) -> None:
+    """Ask a fine-tuned model."""
+    from flows.ask import ask
+    from twolevers.options import GenerationOptions
+
+    if top_p == 0:
+        raise InputError(Problem("--top-p", top_p, "leaves no token", "give more than 0"))
+    options = GenerationOptions(
+        max_new_tokens=max_new_tokens, temperature=temperature, top_k=top_k, top_p=top_p
+    )
+    print(ask(instruction, input, run=run, base=base, device=device, options=options, seed=seed))
+
+
+@app.command()
+def clean(
+    older_than: Annotated[
+        float | None, typer.Option(min=0, help="runs and caches older than this [days]")
+    ] = None,
+    keep: Annotated[int, typer.Option(min=0, help="newest runs kept in any case")] = 10,
+    yes: Annotated[bool, typer.Option("--yes", help="remove; without it only show")] = False,
+) -> None:
+    """Show what could go (old runs, caches, checkpoints), then remove it with --yes."""
+    from flows import listings
+
+    listings.clean(older_than, keep, yes)
+
+
+@app.command()
+def ui(
+    which: Annotated[str, typer.Argument(help="mlflow or prefect")] = "mlflow",
+    port: Annotated[int | None, typer.Option(min=1, max=65535, help="port on loopback")] = None,
+) -> None:
+    """Open one of the two web interfaces on this machine's runs."""
+    from flows.launch import open_ui
+
+    open_ui(which, port)
+
+
+@app.callback(invoke_without_command=True)
+def version(
+    version: Annotated[bool, typer.Option("--version", help="print the version")] = False,
+) -> None:
+    if version:
+        print(f"twolevers {twolevers.__version__}")
+        raise typer.Exit
+
+
+@contextmanager
+def clear_errors() -> Iterator[None]:
+    """What was raised on purpose ends the command with its message and status, no traceback."""
+    try:
+        yield
+    except TwoleversError as error:
+        title = "cannot start:\n  " if isinstance(error, InputError) else ""
+        message = str(error).replace("\n", "\n  ") if title else str(error)
+        print(f"twolevers: {title}{message}", file=sys.stderr)
+        sys.exit(error.exit_status)
+    except KeyboardInterrupt:
+        print("twolevers: stopped", file=sys.stderr)
+        sys.exit(130)
+    except BrokenPipeError:
+        sys.stderr.close()
+        sys.exit(1)
+
+
+def _terminate(_number: int, _frame: object) -> None:
+    raise KeyboardInterrupt
+
+
+def main() -> None:
+    """Entry point. SIGTERM ends a command as Ctrl-C does: runs are closed as KILLED."""
+    signal.signal(signal.SIGTERM, _terminate)
+    with clear_errors():
+        app()
+
+
+if __name__ == "__main__":
+    main()

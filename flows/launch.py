@@ -1,0 +1,72 @@
+"""Starting the main job from a terminal, and opening the two web interfaces."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Any
+
+from flows.temporary_server import prefect_server
+from twolevers.environment import prepare_environment
+from twolevers.errors import InputError, Problem, RunStopped, did_you_mean
+from twolevers.options import build_options
+from twolevers.plan import make_plan
+from twolevers.settings import load_settings
+
+
+def run_fine_tuning(given: dict[str, Any], resume: str | None) -> None:
+    """Run the flow with progress shown, then print what came out.
+
+    Raises:
+        InputError: before anything is started, for what can be seen by then.
+    """
+    home = prepare_environment()
+    # Prefect's own log lines would tear the progress bars; its server keeps them all the same.
+    os.environ.setdefault("PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL", "CRITICAL")
+    options = build_options(given)
+    settings = load_settings()
+    if resume is None:
+        make_plan(options, settings)
+    with prefect_server(home) as wait_until_ready:
+        from prefect.exceptions import CancelledRun
+
+        from flows.fine_tune import fine_tune
+        from flows.terminal import shown
+        from flows.views import print_summary
+
+        wait_until_ready()
+        try:
+            with shown():
+                arguments = {name: getattr(options, name) for name in type(options).model_fields}
+                summary = fine_tune(**arguments, resume_from=resume)
+        except CancelledRun as stopped:
+            raise RunStopped(str(stopped)) from stopped
+    print_summary(summary, home)
+
+
+UIS = {"mlflow": 5000, "prefect": 4200}
+
+
+def open_ui(which: str, port: int | None) -> None:
+    """Become the server of one web interface, on loopback, over this home's runs."""
+    if which not in UIS:
+        raise InputError(
+            Problem(
+                "ui", which, f"no such interface{did_you_mean(which, UIS)}", "mlflow or prefect"
+            )
+        )
+    home = prepare_environment()
+    port = port or UIS[which]
+    tool = [sys.executable, "-m", which]
+    if which == "mlflow":
+        from twolevers.tracking.store import prepare_store
+
+        store = prepare_store(home, load_settings())
+        print(f"MLflow on http://127.0.0.1:{port}  (Ctrl-C ends it)", flush=True)
+        arguments = ["server", "--backend-store-uri", store, "--workers", "1"]
+        arguments += ["--default-artifact-root", str(home.mlflow / "artifacts")]
+    else:
+        print(f"Prefect on http://127.0.0.1:{port}  (Ctrl-C ends it)", flush=True)
+        arguments = ["server", "start"]
+    arguments += ["--host", "127.0.0.1", "--port", str(port)]
+    os.execv(sys.executable, [*tool, *arguments])

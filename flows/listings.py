@@ -1,0 +1,180 @@
+"""What there is: models, devices, data sets, runs. A table for people, JSON for programs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from rich.table import Table
+
+from flows.terminal import console
+from twolevers.environment import prepare_environment
+from twolevers.settings import load_settings
+
+FIXED = ("name", "device", "run_id", "chosen", "status", "started")
+"""Columns that never break; the others give way in a narrow terminal."""
+
+
+def models(as_json: bool) -> None:
+    from twolevers.models.catalog import MODELS, find_model
+
+    chosen = find_model(load_settings().choose_model).name
+    _show(
+        [
+            {
+                "name": entry.name,
+                "chosen": entry.name == chosen,
+                "parameters": entry.config.num_parameters,
+                "layers": entry.config.num_layers,
+                "width": entry.config.emb_dim,
+                "heads": entry.config.num_heads,
+                "weights": f"{entry.repo}@{(entry.revision or '')[:7]}"
+                if entry.repo
+                else "shipped",
+                "about": entry.description,
+            }
+            for entry in MODELS.values()
+        ],
+        as_json,
+    )
+
+
+def devices(as_json: bool) -> None:
+    from twolevers.device import available_devices, find_device, find_precision
+
+    chosen = load_settings().choose_device
+    here = available_devices()
+    try:
+        default = find_device(chosen).name
+    except Exception:  # the settings may name a device of another machine
+        default = ""
+    _show(
+        [
+            {
+                "device": device.name,
+                "chosen": device.name == default,
+                "hardware": device.hardware,
+                "threads": device.threads if device.kind == "cpu" else None,
+                "memory_bytes": device.memory_bytes,
+                "auto_precision": find_precision("auto", device),
+            }
+            for device in here
+        ],
+        as_json,
+    )
+
+
+def datasets(as_json: bool) -> None:
+    from twolevers.data.catalog import DATASETS
+
+    _show(
+        [
+            {
+                "name": entry.name,
+                "entries": entry.num_entries,
+                "licence": entry.licence,
+                "source": str(entry.source) if entry.sha256 else "shipped",
+                "about": entry.description,
+            }
+            for entry in DATASETS.values()
+        ],
+        as_json,
+    )
+
+
+def runs(as_json: bool, limit: int) -> None:
+    from twolevers.tracking.queries import list_runs
+
+    frame = list_runs(prepare_environment(), load_settings(), limit)
+    rows = json.loads(frame.to_json(orient="records", date_format="iso"))
+    if not rows and not as_json:
+        console.print("No run yet. Start one with `twolevers fine-tune`.")
+        return
+    if as_json:
+        _show(rows, True)
+        return
+    columns = (
+        "run_id", "name", "status", "started", "two_epoch_seconds",
+        "val_loss_tuned", "exact_match_base", "exact_match_tuned",
+    )  # fmt: skip
+    short = [{name: row.get(name) for name in columns} for row in rows]
+    for row in short:
+        row["run_id"] = str(row["run_id"])[:8]
+        row["started"] = str(row["started"])[:16].replace("T", " ")
+    _show(short, False)
+
+
+def show(run: str, as_json: bool) -> None:
+    from twolevers.tracking.queries import find_run, read_summary
+
+    home = prepare_environment()
+    summary = read_summary(find_run(run, home, load_settings()))
+    if as_json:
+        print(json.dumps(summary, indent=2, ensure_ascii=False))
+        return
+    from flows.views import print_summary
+    from twolevers.records import RunSummary
+
+    print_summary(RunSummary.model_validate(summary), home)
+
+
+def clean(older_than: float | None, keep: int, yes: bool) -> None:
+    from twolevers.tracking.clean import clean as remove
+    from twolevers.tracking.clean import plan_clean
+
+    plan = plan_clean(
+        prepare_environment(), load_settings(), older_than_days=older_than, keep_last=keep
+    )
+    if not plan.items:
+        console.print("Nothing to remove.")
+        return
+    _show(
+        [
+            {"what": str(item.path), "MB": f"{item.num_bytes / 1e6:,.1f}", "why": item.reason}
+            for item in plan.items
+        ],
+        False,
+    )
+    total = sum(item.num_bytes for item in plan.items) / 1e6
+    if yes:
+        remove(plan)
+        console.print(f"Removed {total:,.1f} MB.")
+    else:
+        console.print(f"{total:,.1f} MB could go. Add --yes to remove them.")
+
+
+def _without(rows: list[dict[str, Any]], *names: str) -> list[dict[str, Any]]:
+    return [{key: value for key, value in row.items() if key not in names} for row in rows]
+
+
+def _show(rows: Sequence[dict[str, Any]], as_json: bool) -> None:
+    if as_json:
+        print(json.dumps(list(rows), indent=2, ensure_ascii=False))
+        return
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    for name, value in rows[0].items():
+        numeric = isinstance(value, int | float) and not isinstance(value, bool)
+        table.add_column(
+            name.replace("_", " "),
+            justify="right" if numeric else "left",
+            overflow="fold",
+            no_wrap=name in FIXED or numeric,
+        )
+    for row in rows:
+        table.add_row(*(_cell(name, value) for name, value in row.items()))
+    console.print(table)
+
+
+def _cell(name: str, value: Any) -> str:
+    if value is None:
+        return "–"
+    if isinstance(value, bool):
+        return "●" if value else ""
+    if name == "memory_bytes":
+        return f"{value / 2**30:.1f} GiB"
+    if isinstance(value, float):
+        return f"{value:.3f}"
+    if isinstance(value, int):
+        return f"{value:,}"
+    return str(value).replace("[", r"\[")

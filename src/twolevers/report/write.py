@@ -1,0 +1,170 @@
+"""What a finished run leaves to look at: summary, tables, picture; in its folder and tracked."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from twolevers.evaluation.tables import responses_frame, scores_frame
+from twolevers.files import read_json, write_json
+from twolevers.fingerprint import workload_fingerprint
+from twolevers.records import (
+    FineTuneRun,
+    Responses,
+    RunSummary,
+    Scores,
+    TokenisedData,
+    TrainingResult,
+)
+from twolevers.report.pictures import loss_curve
+from twolevers.tracking.protocol import Tracker
+
+SUMMARY_FILE = "summary.json"
+
+
+def write_report(
+    run: FineTuneRun,
+    data: TokenisedData,
+    training: TrainingResult,
+    responses: Sequence[Responses],
+    scores: Sequence[Scores],
+    tracker: Tracker,
+) -> RunSummary:
+    """Summary, tables and loss curve of a run that went through all its stages."""
+    answered = {answer.role: answer for answer in responses}
+    scored = {score.role: score for score in scores}
+    summary = summarise(run, data, training, scored)
+    write_json(run.folder / SUMMARY_FILE, summary.model_dump(mode="json"))
+    curves = [
+        json.loads(line) for line in training.history.read_text(encoding="utf-8").splitlines()
+    ]
+    picture = loss_curve(
+        run.folder / "loss-curve.png",
+        train=[(point["step"], point["train_loss"]) for point in curves],
+        val=[(point["step"], point["val_loss"]) for point in curves],
+        tokens_per_step=training.tokens / max(training.steps, 1),
+        title=f"{run.options.model} on {run.hardware}, {data.dataset}",
+    )
+    tracker.log_table(responses_frame(answered["base"], answered["tuned"]), "responses.json")
+    tracker.log_table(scores_frame(scored["base"], scored["tuned"]), "scores.json")
+    for file in (run.folder / SUMMARY_FILE, picture, *(answer.path for answer in responses)):
+        tracker.log_file(file)
+    tracker.log_metrics(final_metrics(training, scored), step=training.steps)
+    tracker.set_tags({"mlflow.note.content": describe(summary)})
+    return summary
+
+
+def summarise(
+    run: FineTuneRun,
+    data: TokenisedData,
+    training: TrainingResult,
+    scored: dict[str, Scores],
+) -> RunSummary:
+    """The run in one record."""
+    options = run.options
+    return RunSummary(
+        name=f"{options.model} on {run.hardware}",
+        status="FINISHED",
+        model=options.model,
+        device=options.device,
+        hardware=run.hardware,
+        threads=run.threads,
+        precision=options.precision,
+        dataset=data.dataset,
+        epochs=training.epochs,
+        two_epoch_seconds=training.two_epoch_seconds,
+        train_seconds=training.train_seconds,
+        tokens_per_second=training.tokens_per_second,
+        peak_memory_bytes=training.peak_memory_bytes,
+        train_loss_before=training.train_loss_before,
+        train_loss_after=training.train_loss_after,
+        val_loss_before=training.val_loss_before,
+        val_loss_after=training.val_loss_after,
+        base=scored["base"],
+        tuned=scored["tuned"],
+        mlflow_run_id=run.run_id,
+        prefect_flow_run_id=run.flow_run_id,
+        fingerprint=workload_fingerprint(options, data.data_sha256),
+        checkpoint=training.checkpoint,
+    )
+
+
+def final_metrics(training: TrainingResult, scored: dict[str, Scores]) -> dict[str, float]:
+    """The run's figures by their tracked names."""
+    metrics = {
+        f"{role}/{name}": getattr(scores, name)
+        for role, scores in scored.items()
+        for name in (
+            "val_loss", "test_loss", "perplexity", "exact_match", "token_f1", "rouge_l", "chrf",
+        )
+    }  # fmt: skip
+    metrics |= {
+        "time/train_seconds": training.train_seconds,
+        "time/step_seconds": training.step_seconds,
+        "time/eval_seconds": training.eval_seconds,
+        "time/checkpoint_seconds": training.checkpoint_seconds,
+        "tokens_per_second": training.tokens_per_second,
+        "peak_memory_bytes": training.peak_memory_bytes,
+        "best_val_loss": training.best_val_loss,
+    }
+    if training.two_epoch_seconds is not None:
+        metrics["two_epoch_seconds"] = training.two_epoch_seconds
+    return metrics
+
+
+def describe(summary: RunSummary) -> str:
+    """The run's story in Markdown, for the page that lists runs."""
+    rows = [
+        ("two epochs", seconds_text(summary.two_epoch_seconds)),
+        ("tokens/s", f"{summary.tokens_per_second:,.0f}" if summary.tokens_per_second else "–"),
+    ]
+    lines = [
+        f"**{summary.model}** on **{summary.hardware}** ({summary.precision}), "
+        f"{summary.epochs} epochs of `{summary.dataset}`.",
+        "",
+        *(f"- {name}: {text}" for name, text in rows),
+    ]
+    if summary.base and summary.tuned:
+        lines += ["", "| | base | tuned |", "| --- | --- | --- |"]
+        for name in ("val_loss", "exact_match", "token_f1", "rouge_l", "chrf"):
+            base, tuned = getattr(summary.base, name), getattr(summary.tuned, name)
+            lines.append(f"| {name} | {base:.3f} | {tuned:.3f} |")
+    return "\n".join(lines)
+
+
+def seconds_text(seconds: float | None) -> str:
+    """`0:28` for people, `–` where nobody measured."""
+    if seconds is None:
+        return "–"
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes} min {rest:02d} s"
+
+
+def read_answers(folder: Path, count: int) -> list[dict[str, Any]]:
+    """`count` answers of both models side by side, of as many kinds of task as there are."""
+    files = {role: folder / f"responses-{role}.jsonl" for role in ("base", "tuned")}
+    if not all(file.is_file() for file in files.values()):
+        return []
+    base, tuned = (
+        [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
+        for file in files.values()
+    )
+    pairs = [
+        {**answer, "base": before["model_response"], "tuned": answer["model_response"]}
+        for before, answer in zip(base, tuned, strict=True)
+    ]
+    first_of_kind = {
+        pair.get("kind") or index: index for index, pair in reversed(list(enumerate(pairs)))
+    }
+    chosen = sorted(first_of_kind.values())[:count]
+    chosen += [index for index in range(len(pairs)) if index not in chosen][: count - len(chosen)]
+    return [pairs[index] for index in chosen]
+
+
+def read_summary_file(folder: Path) -> RunSummary:
+    """The summary that `write_report` left in a run's folder."""
+    return RunSummary.model_validate(read_json(folder / SUMMARY_FILE))
