@@ -20,6 +20,7 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     add_completion=False,
+    rich_markup_mode=None,  # panels cut long option names
 )
 
 RUN_HELP = "MLflow run id, Prefect flow run id, a unique prefix of either, or latest"

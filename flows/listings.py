@@ -20,24 +20,20 @@ def models(as_json: bool) -> None:
     from twolevers.models.catalog import MODELS, find_model
 
     chosen = find_model(load_settings().choose_model).name
-    _show(
-        [
-            {
-                "name": entry.name,
-                "chosen": entry.name == chosen,
-                "parameters": entry.config.num_parameters,
-                "layers": entry.config.num_layers,
-                "width": entry.config.emb_dim,
-                "heads": entry.config.num_heads,
-                "weights": f"{entry.repo}@{(entry.revision or '')[:7]}"
-                if entry.repo
-                else "shipped",
-                "about": entry.description,
-            }
-            for entry in MODELS.values()
-        ],
-        as_json,
-    )
+    rows = [
+        {
+            "name": entry.name,
+            "chosen": entry.name == chosen,
+            "parameters": entry.config.num_parameters,
+            "layers": entry.config.num_layers,
+            "width": entry.config.emb_dim,
+            "heads": entry.config.num_heads,
+            "weights": f"hub:{entry.repo}@{entry.revision}" if entry.repo else "shipped",
+            "about": entry.description,
+        }
+        for entry in MODELS.values()
+    ]
+    _show(rows if as_json else _without(rows, "layers", "width", "heads", "weights"), as_json)
 
 
 def devices(as_json: bool) -> None:

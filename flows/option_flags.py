@@ -11,14 +11,6 @@ from pydantic.fields import FieldInfo
 
 from twolevers.options import FROM_SETTINGS, flag, option_fields
 
-PANELS = {
-    None: "The two levers, and what they work on",
-    "data": "Data",
-    "training": "Training",
-    "generation": "Generation",
-    "run": "Run",
-}
-
 
 def takes_options(command: Callable[..., None]) -> Callable[..., None]:
     """Give `command` a flag for every option; it receives those given as `given: dict`.
@@ -41,9 +33,9 @@ def takes_options(command: Callable[..., None]) -> Callable[..., None]:
             name,
             inspect.Parameter.KEYWORD_ONLY,
             default=None,
-            annotation=_annotation(group, name, field),
+            annotation=_annotation(name, field),
         )
-        for group, name, field in option_fields()
+        for _, name, field in option_fields()
     ]
     parameters = [*options, *own_parameters.values()]
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
@@ -52,7 +44,7 @@ def takes_options(command: Callable[..., None]) -> Callable[..., None]:
     return run
 
 
-def _annotation(group: str | None, name: str, field: FieldInfo) -> Any:
+def _annotation(name: str, field: FieldInfo) -> Any:
     switch = field.annotation is bool
     extra = field.json_schema_extra if isinstance(field.json_schema_extra, dict) else {}
     unit = f" [{extra['unit']}]" if "unit" in extra else ""
@@ -64,7 +56,6 @@ def _annotation(group: str | None, name: str, field: FieldInfo) -> Any:
             help=f"{field.description}{unit}{_default(field)}",
             metavar="" if switch else _metavar(field),
             show_default=False,
-            rich_help_panel=PANELS[group],
         ),
     ]
 

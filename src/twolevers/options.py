@@ -96,14 +96,12 @@ class GenerationOptions(Group):
         256, ge=1, description="longest answer", json_schema_extra={"unit": "tokens"}
     )
     temperature: float = Field(0.0, ge=0, description="0: greedy")
-    top_k: int | None = Field(
-        None, ge=1, description="draw from the k likeliest tokens; by default from all"
-    )
+    top_k: int | None = Field(None, ge=1, description="draw from the k likeliest tokens")
     top_p: float | None = Field(
         None,
         gt=0,
         le=1,
-        description="draw from the likeliest tokens of this much probability; by default from all",
+        description="draw from the likeliest tokens of this probability",
     )
     generation_batch_size: int = Field(32, ge=1, description="prompts answered at once")
 

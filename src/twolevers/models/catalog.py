@@ -80,7 +80,7 @@ MODELS: dict[str, ModelEntry] = {
         _entry(
             "gpt2-nano",
             GPT2Config(emb_dim=128, num_layers=6, num_heads=4),
-            "ships with the package; pretrained on a small invented world, fine-tunes in seconds",
+            "ships with the package, fine-tunes in seconds",
             learning_rate=1e-3,
         ),
         _entry(
