@@ -1,0 +1,158 @@
+"""The loss: cross-entropy in nats, summed over supervised tokens.
+
+A sum, not a mean: whoever adds batches up (gradient accumulation, an evaluation over several
+batches) divides once, by all supervised tokens, so that every token counts the same.
+
+Letters: N supervised tokens of a batch, K of them in one chunk, C embedding, V vocabulary.
+
+`loss_sum` is what training and evaluation call. It walks over the tokens in chunks and computes
+a chunk's logits, its loss and its share of the gradients in one go ("fused linear cross-entropy",
+as in Liger Kernel, Hsu et al. 2024), so that the (N, V) logits are never held, let alone twice.
+`plain_loss_sum` is the same in one line of PyTorch, and the test of the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+from torch.nn import functional as F
+
+from twolevers.data.batch import IGNORE_INDEX, Batch
+from twolevers.models.attention import causal_within
+from twolevers.models.gpt2 import GPT2
+
+CHUNK_BYTES = {"cpu": 64 * 2**20, "cuda": 512 * 2**20, "mps": 128 * 2**20}
+"""Float32 logits held at once. On a CPU larger chunks fall out of the cache, and smaller ones
+read the embedding and its gradient too often."""
+
+
+def plain_loss_sum(model: GPT2, batch: Batch) -> Tensor:
+    """Summed loss of a batch by way of all logits: the reference for `loss_sum`."""
+    hidden = model(batch.input_ids, batch.positions, causal_within(batch.lengths))
+    return F.cross_entropy(
+        model.logits(hidden), batch.target_ids, ignore_index=IGNORE_INDEX, reduction="sum"
+    )
+
+
+def loss_sum(model: GPT2, batch: Batch) -> Tensor:
+    """Summed loss of a batch on the model's device, differentiable once.
+
+    Returns:
+        A float32 scalar: nats, summed over `batch.num_supervised` tokens.
+    """
+    hidden = model(batch.input_ids, batch.positions, causal_within(batch.lengths))  # (tokens, C)
+    targets = batch.target_ids
+    if batch.num_supervised < len(targets):
+        supervised = (targets != IGNORE_INDEX).nonzero().squeeze(1)
+        hidden, targets = hidden[supervised], targets[supervised]
+    loss: Tensor = _LinearCrossEntropy.apply(hidden, model.wte.weight, targets)
+    return loss
+
+
+@torch.no_grad()
+def mean_loss(model: GPT2, batches: Iterable[Batch]) -> float:
+    """Nats per supervised token over all the batches together, dropout off.
+
+    Not the mean of the batches' means: a batch counts by its tokens. Call it inside `autocast`
+    for another precision than float32. NaN where no token is supervised.
+    """
+    training, device = model.training, model.wte.weight.device
+    model.eval()
+    losses, tokens = [], 0
+    try:
+        for batch in batches:
+            losses.append(loss_sum(model, batch.to(device)))
+            tokens += batch.num_supervised
+    finally:
+        model.train(training)
+    total = sum(loss.item() for loss in losses)  # read at the end: a GPU is not waited for
+    return total / tokens if tokens else float("nan")
+
+
+class _LinearCrossEntropy(torch.autograd.Function):
+    """Loss of (N, C) hidden states under the output layer `weight` (V, C), and both gradients.
+
+    The gradients are known once the logits are, so they are computed on the way forward, while a
+    chunk's probabilities lie in the cache; backward only scales them. Under autocast the products
+    are done in its precision; softmax, the loss and the sums over chunks stay in float32.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, hidden: Tensor, weight: Tensor, targets: Tensor) -> Tensor:
+        kind = hidden.device.type
+        fast = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else weight.dtype
+        wants_gradient = any(ctx.needs_input_grad)
+        with torch.autocast(kind, enabled=False):
+            loss, *gradients = _walk(
+                hidden.to(fast), weight.to(fast), targets, wants_gradient=wants_gradient
+            )
+        if wants_gradient:
+            ctx.hidden_dtype = hidden.dtype
+            ctx.save_for_backward(*gradients)
+        return loss
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, scale: Tensor) -> tuple[Tensor, Tensor, None]:
+        hidden_grad, weight_grad = ctx.saved_tensors
+        return (hidden_grad * scale).to(ctx.hidden_dtype), weight_grad * scale, None
+
+
+def _walk(
+    hidden: Tensor, weight: Tensor, targets: Tensor, *, wants_gradient: bool
+) -> tuple[Tensor, ...]:
+    """Summed loss, then (where wanted) the gradients of `hidden` and `weight`, all float32."""
+    num_tokens, vocab_size = len(targets), len(weight)
+    chunk = _chunk_length(num_tokens, vocab_size, hidden.device.type)
+    buffer = hidden.new_empty((chunk, vocab_size), dtype=torch.float32)  # (K, V), used again
+    loss = buffer.new_zeros(())
+    hidden_grad = torch.empty_like(hidden, dtype=torch.float32) if wants_gradient else None
+    weight_grad = torch.zeros_like(weight, dtype=torch.float32) if wants_gradient else None
+    for start in range(0, num_tokens, chunk):
+        part = hidden[start : start + chunk]  # (K, C)
+        target = targets[start : start + chunk, None]  # (K, 1)
+        logits = _product(part, weight.t(), out=buffer[: len(part)])  # (K, V)
+        target_logit = logits.gather(1, target)  # (K, 1)
+        largest = logits.amax(1, keepdim=True)  # (K, 1)
+        probabilities = torch.softmax(logits, 1, out=logits)
+        # log-sum-exp without a second pass of exp: the largest probability is exp(largest - lse)
+        lse = largest - probabilities.amax(1, keepdim=True).log()
+        loss += (lse - target_logit).sum()
+        if hidden_grad is not None and weight_grad is not None:
+            # d loss / d logits = probabilities, less one at the target
+            slope = probabilities.scatter_add_(1, target, torch.full_like(largest, -1.0))
+            slope = slope.to(weight.dtype)
+            hidden_grad[start : start + chunk] = _product(slope, weight)
+            _add_product(weight_grad, slope.t(), part)
+    if hidden_grad is None or weight_grad is None:
+        return (loss,)
+    return loss, hidden_grad, weight_grad
+
+
+def _chunk_length(num_tokens: int, vocab_size: int, kind: str) -> int:
+    """Tokens a chunk: as many as the budget allows, and chunks of equal length."""
+    limit = max(1, CHUNK_BYTES.get(kind, CHUNK_BYTES["cpu"]) // (4 * vocab_size))
+    num_chunks = max(1, -(-num_tokens // limit))
+    return max(1, -(-num_tokens // num_chunks))
+
+
+def _product(a: Tensor, b: Tensor, out: Tensor | None = None) -> Tensor:
+    """a @ b as float32, whatever the factors' precision."""
+    if a.dtype == torch.float32:
+        return torch.mm(a, b, out=out)
+    if a.is_cuda:  # tensor cores sum in float32 and hand that over without rounding
+        return torch.mm(a, b, out_dtype=torch.float32, out=out)
+    product = a @ b
+    return product.float() if out is None else out.copy_(product)
+
+
+def _add_product(total: Tensor, a: Tensor, b: Tensor) -> None:
+    """total += a @ b, the sum in float32."""
+    if a.dtype == torch.float32:
+        total.addmm_(a, b)
+    else:
+        total += _product(a, b)
