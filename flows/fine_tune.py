@@ -76,7 +76,7 @@ def fine_tune(
         fetched = fetch_dataset.submit(options.dataset)
         base = fetch_weights.submit(options.model, options.weights)
         tokens = tokenise(fetched.result(), options.data, options.training.seed)
-        tuned = fine_tune_model(opened, base.result(), tokens)
+        tuned = fine_tune_model(opened, fetched.result(), base.result(), tokens)
         models = {"base": base.result().path, "tuned": tuned.checkpoint}
         answers = [generate(opened, role, path, tokens) for role, path in models.items()]
         scores = [evaluate(opened, models[answered.role], tokens, answered) for answered in answers]

@@ -8,18 +8,25 @@ from tasks.caching import stage
 from tasks.progress import stage_progress
 from twolevers.device import find_device
 from twolevers.interrupt import stop_on_signals
-from twolevers.records import FineTuneRun, TokenisedData, TrainingResult, WeightsFolder
-from twolevers.tracking.runs import track
+from twolevers.records import (
+    DatasetFile,
+    FineTuneRun,
+    TokenisedData,
+    TrainingResult,
+    WeightsFolder,
+)
+from twolevers.tracking.runs import note_inputs, track
 from twolevers.training.checkpoint import has_checkpoint
 from twolevers.training.fine_tune import fine_tune
 
 
 @task(task_run_name="fine-tune {run.options.model} on {run.hardware}", **stage("fine-tune"))
 def fine_tune_model(
-    run: FineTuneRun, weights: WeightsFolder, data: TokenisedData
+    run: FineTuneRun, dataset: DatasetFile, weights: WeightsFolder, data: TokenisedData
 ) -> TrainingResult:
     """The fine-tuned model: from the base weights, or on from the run's last checkpoint."""
     with stage_progress() as progress, track(run) as tracker, stop_on_signals() as stop:
+        note_inputs(tracker, run, dataset, weights, data)
         return fine_tune(
             weights,
             data,

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from twolevers.evaluation.tables import responses_frame, scores_frame
-from twolevers.files import read_json, write_json
+from twolevers.files import read_json
 from twolevers.fingerprint import workload_fingerprint
 from twolevers.records import (
     FineTuneRun,
@@ -36,7 +36,7 @@ def write_report(
     answered = {answer.role: answer for answer in responses}
     scored = {score.role: score for score in scores}
     summary = summarise(run, data, training, scored)
-    write_json(run.folder / SUMMARY_FILE, summary.model_dump(mode="json"))
+    tracker.log_summary(summary.model_dump(mode="json"), step=training.steps)
     curves = [
         json.loads(line) for line in training.history.read_text(encoding="utf-8").splitlines()
     ]
@@ -49,10 +49,10 @@ def write_report(
     )
     tracker.log_table(responses_frame(answered["base"], answered["tuned"]), "responses.json")
     tracker.log_table(scores_frame(scored["base"], scored["tuned"]), "scores.json")
-    for file in (run.folder / SUMMARY_FILE, picture, *(answer.path for answer in responses)):
+    for file in (picture, *(answer.path for answer in responses)):
         tracker.log_file(file)
-    tracker.log_metrics(final_metrics(training, scored), step=training.steps)
-    tracker.set_tags({"mlflow.note.content": describe(summary)})
+    tracker.log_metrics(times(training), step=training.steps)
+    tracker.set_description(describe(summary))
     return summary
 
 
@@ -91,27 +91,14 @@ def summarise(
     )
 
 
-def final_metrics(training: TrainingResult, scored: dict[str, Scores]) -> dict[str, float]:
-    """The run's figures by their tracked names."""
-    metrics = {
-        f"{role}/{name}": getattr(scores, name)
-        for role, scores in scored.items()
-        for name in (
-            "val_loss", "test_loss", "perplexity", "exact_match", "token_f1", "rouge_l", "chrf",
-        )
-    }  # fmt: skip
-    metrics |= {
-        "time/train_seconds": training.train_seconds,
-        "time/step_seconds": training.step_seconds,
-        "time/eval_seconds": training.eval_seconds,
-        "time/checkpoint_seconds": training.checkpoint_seconds,
-        "tokens_per_second": training.tokens_per_second,
-        "peak_memory_bytes": training.peak_memory_bytes,
+def times(training: TrainingResult) -> dict[str, float]:
+    """Where the run's time went, by the tracked names; the summary holds the rest."""
+    return {
+        "time/steps": training.step_seconds,
+        "time/evaluation": training.eval_seconds,
+        "time/checkpoints": training.checkpoint_seconds,
         "best_val_loss": training.best_val_loss,
     }
-    if training.two_epoch_seconds is not None:
-        metrics["two_epoch_seconds"] = training.two_epoch_seconds
-    return metrics
 
 
 def describe(summary: RunSummary) -> str:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 class Tracker(Protocol):
@@ -28,6 +31,15 @@ class Tracker(Protocol):
     def log_checkpoint(self, path: Path, *, step: int, metrics: Mapping[str, float]) -> None:
         """A checkpoint folder with the metrics measured on it; stored once, or pointed to."""
 
+    def log_table(self, table: pd.DataFrame, name: str) -> None:
+        """A data frame, shown as a table."""
+
+    def log_summary(self, summary: Mapping[str, Any], *, step: int) -> None:
+        """The run's summary: kept in its folder, its figures tracked."""
+
+    def set_description(self, markdown: str) -> None:
+        """What a reader of the run sees first."""
+
 
 class NullTracker:
     """Tracks nothing: for tests and for the bare training call that benchmarks measure."""
@@ -44,3 +56,9 @@ class NullTracker:
     def log_file(self, path: Path, folder: str = "") -> None: ...
 
     def log_checkpoint(self, path: Path, *, step: int, metrics: Mapping[str, float]) -> None: ...
+
+    def log_table(self, table: pd.DataFrame, name: str) -> None: ...
+
+    def log_summary(self, summary: Mapping[str, Any], *, step: int) -> None: ...
+
+    def set_description(self, markdown: str) -> None: ...

@@ -1,0 +1,181 @@
+"""One fine-tuning as a tracked run: opened before the first stage, closed whatever happens."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from twolevers.errors import InputError, Problem, RunStopped
+from twolevers.files import atomic_folder, read_json, write_json
+from twolevers.fingerprint import workload_fingerprint
+from twolevers.options import FineTuneOptions
+from twolevers.plan import Plan, make_plan, resume_options
+from twolevers.records import DatasetFile, FineTuneRun, TokenisedData, WeightsFolder
+from twolevers.settings import Home, Settings, load_settings
+from twolevers.tracking import names
+from twolevers.tracking.mlflow_tracker import attach_run, open_run
+from twolevers.tracking.queries import find_flow_run, find_run
+from twolevers.tracking.run_tracker import MlflowTracker
+
+OPTIONS_FILE = "options.json"
+INPUTS_FILE = "inputs.json"
+DATA_FOLDER = "data"
+
+
+@contextmanager
+def fine_tune_run(
+    asked: FineTuneOptions, *, flow_run_id: str | None, resume_from: str | None = None
+) -> Iterator[FineTuneRun]:
+    """Open a fine-tuning, or reopen one: that named by `resume_from`, or the one that an earlier
+    attempt of the same flow run began.
+
+    Nothing is opened before every option has been checked. Ctrl-C anywhere in the block
+    becomes RunStopped with the command that continues the run.
+
+    Raises:
+        InputError: options that cannot be used; a run to resume that is unknown or finished.
+    """
+    home, settings = Home(), load_settings()
+    run_id = _run_to_continue(home, settings, flow_run_id, resume_from)
+    if run_id:
+        asked = resume_options(read_run_options(home.run_folder(run_id)), asked)
+    plan = make_plan(asked, settings)
+    with open_run(
+        home=home,
+        settings=settings,
+        name=plan.run_name,
+        params=_flat(plan.options),
+        tags=_tags(plan, flow_run_id),
+        resume=run_id,
+    ) as tracker:
+        folder = home.run_folder(tracker.run_id)
+        folder.mkdir(parents=True, exist_ok=True)
+        write_json(folder / OPTIONS_FILE, plan.options.model_dump(mode="json"))
+        tracker.log_file(folder / OPTIONS_FILE)
+        try:
+            yield FineTuneRun(
+                run_id=tracker.run_id,
+                flow_run_id=flow_run_id,
+                folder=folder,
+                options=plan.options,
+                hardware=plan.device.hardware,
+                threads=plan.device.threads,
+            )
+        except (RunStopped, KeyboardInterrupt) as stopped:
+            raise RunStopped(
+                f"{str(stopped) or 'Stopped.'}\nContinue with: "
+                f"twolevers fine-tune --resume {tracker.run_id}"
+            ) from stopped
+
+
+@contextmanager
+def track(run: FineTuneRun) -> Iterator[MlflowTracker]:
+    """A tracker for one stage of an open run."""
+    with attach_run(home=Home(), settings=load_settings(), run_id=run.run_id) as tracker:
+        yield tracker
+
+
+def note_inputs(
+    tracker: MlflowTracker,
+    run: FineTuneRun,
+    dataset: DatasetFile,
+    weights: WeightsFolder,
+    data: TokenisedData,
+) -> None:
+    """Keep with the run what it works on: the data as read and its ledger, hashes, fingerprint.
+
+    The data is linked, not copied, where the file system can: a rerun then needs the run and
+    nothing else, even when the cache was emptied.
+    """
+    _link_folder(data.path, run.folder / DATA_FOLDER)
+    inputs = {"dataset": dataset, "weights": weights, "data": data}
+    write_json(
+        run.folder / INPUTS_FILE,
+        {name: record.model_dump(mode="json") for name, record in inputs.items()},
+    )
+    tracker.log_dataset_input(dataset, data)
+    tracker.set_tags(
+        {
+            names.FINGERPRINT: workload_fingerprint(run.options, data.data_sha256),
+            "twolevers.weights_sha256": weights.sha256,
+            "twolevers.weights_source": weights.source,
+        }
+    )
+    for file in (run.folder / INPUTS_FILE, run.folder / DATA_FOLDER / "ledger.json"):
+        tracker.log_file(file)
+
+
+def read_run_options(folder: Path) -> FineTuneOptions:
+    """The resolved options stored in a run's folder.
+
+    Raises:
+        InputError: the folder is not on this machine.
+    """
+    file = folder / OPTIONS_FILE
+    if not file.is_file():
+        raise InputError(
+            Problem(
+                "run",
+                folder.name,
+                "its folder is not on this machine",
+                f"set TWOLEVERS_HOME to the home that holds {OPTIONS_FILE} of this run",
+            )
+        )
+    return FineTuneOptions.model_validate(read_json(file))
+
+
+def _run_to_continue(
+    home: Home, settings: Settings, flow_run_id: str | None, resume_from: str | None
+) -> str | None:
+    if resume_from is None:
+        # A retry of the same flow run reopens the run that its first attempt opened.
+        return find_flow_run(flow_run_id, home, settings) if flow_run_id else None
+    found = find_run(resume_from, home, settings)
+    if found.run_id is None:
+        raise InputError(
+            Problem("resume", resume_from, "is no run's checkpoint", "see `twolevers runs`")
+        )
+    if found.status == "FINISHED":
+        raise InputError(
+            Problem(
+                "resume",
+                resume_from,
+                "this run has finished, there is nothing to continue",
+                f'to train its model further: twolevers fine-tune --weights "{found.checkpoint}"',
+            )
+        )
+    return found.run_id
+
+
+def _flat(options: FineTuneOptions) -> dict[str, object]:
+    flat: dict[str, object] = {}
+    for name, value in options.model_dump(mode="json").items():
+        flat.update(value if isinstance(value, dict) else {name: value})
+    return flat
+
+
+def _tags(plan: Plan, flow_run_id: str | None) -> dict[str, str]:
+    tags = {
+        "twolevers.device": plan.device.name,
+        names.HARDWARE: plan.device.hardware,
+        names.THREADS: str(plan.device.threads),
+    }
+    if flow_run_id:
+        tags[names.PREFECT_FLOW_RUN_ID] = flow_run_id
+        if address := os.environ.get("PREFECT_UI_URL"):
+            tags[names.PREFECT_FLOW_RUN_URL] = f"{address}/runs/flow-run/{flow_run_id}"
+    return tags
+
+
+def _link_folder(source: Path, target: Path) -> None:
+    def link(file: str, to: str) -> None:
+        try:
+            os.link(file, to)
+        except OSError:
+            shutil.copy2(file, to)
+
+    with atomic_folder(target) as temporary:
+        shutil.copytree(source, temporary, copy_function=link, dirs_exist_ok=True)
