@@ -67,7 +67,7 @@ class WeightsFolder(Record):
 
 
 class TokenisedData(Record):
-    """A folder with `train.arrow`, `val.arrow`, `test.arrow`, `ledger.json` and `entries`."""
+    """A folder with `rows.arrow` (entries and tokens), the rows of each split, `ledger.json`."""
 
     path: Path
     sha256: str
@@ -80,8 +80,16 @@ class TokenisedData(Record):
     num_test: int
     num_dropped: int
     num_cut: int
+    """Rows of the training split that were cut to `max_length`."""
     train_tokens: int
     longest: int
+    """Tokens, both of the training split, end of text counted."""
+    num_duplicates: int = 0
+    """Entries that repeat an earlier one whole."""
+    num_equal_prompts: int = 0
+    """Test entries whose prompt stands in the training split too, with another output."""
+    num_leaked: int = 0
+    """Test entries that stand in the training split whole."""
 
 
 class TrainingResult(Record):

@@ -46,7 +46,7 @@ _SPACE = r"\t-\r \x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"
 _CUT = re.compile(rf"\n(?=[^{_SPACE}])")
 # A long run of white space with text behind it overflows the stack of tiktoken's regex engine.
 _LONG_SPACE = re.compile(rf"[{_SPACE}]{{500,}}(?=[^{_SPACE}])")
-_CHUNK_CHARS = 500_000
+_CHUNK_CHARS = 200_000
 _THREADS = min(4, os.cpu_count() or 1)
 
 
@@ -58,7 +58,6 @@ class Tokenizer:
 
     def __init__(self, encoding: tiktoken.Encoding) -> None:
         self.encoding = encoding
-        self._newline = encoding.encode_ordinary("\n")
 
     @property
     def vocab_size(self) -> int:
@@ -83,29 +82,32 @@ class Tokenizer:
     def encode_flat(self, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
         """All token ids end to end (uint16) and the number of tokens of each text (int64).
 
-        What all texts begin with, the preamble of a prompt style, is encoded once.
+        What repeats among the texts, as the fixed lines of a prompt style do, is encoded once.
         """
-        start, head = self._shared_start(texts)
-        tails = [text[start:] for text in texts] if start else texts
-        ids, lengths = self._encode_joined(tails)
-        if head:
-            where = np.repeat(np.cumsum(lengths) - lengths, len(head))
-            ids = np.insert(ids, where, np.tile(np.array(head, np.uint16), len(texts)))
-            lengths = lengths + len(head)
-        return ids, lengths
+        # Every text is a sequence of segments; `order` holds their numbers, all texts' in turn.
+        segments = {"\n": 0}
+        order: list[int] = []
+        counts = []
+        for text in texts:
+            before = len(order)
+            for line in _CUT.split(text):
+                order.append(segments.setdefault(line, len(segments)))
+                order.append(0)
+            order.pop()
+            counts.append(len(order) - before)
+        ids, lengths = self._encode_joined(list(segments))
+        starts = np.cumsum(lengths) - lengths
+        taken = np.array(order, np.int64)
+        ends = np.cumsum(lengths[taken])
+        begins = ends - lengths[taken]
+        where = np.arange(ends[-1] if len(ends) else 0)
+        where += np.repeat(starts[taken] - begins, lengths[taken])
+        bounds = np.append(0, ends)[np.append(0, np.cumsum(counts, dtype=np.int64))]
+        return ids[where], np.diff(bounds)
 
     def decode(self, ids: Sequence[int]) -> str:
         """The text of token ids; bytes that are no UTF-8 become U+FFFD."""
         return self.encoding.decode(list(ids))
-
-    def _shared_start(self, texts: Sequence[str]) -> tuple[int, list[int]]:
-        """How many characters all texts share up to a place where cutting is exact; their ids."""
-        # What the first and the last in order share, all share (here of characters, not of paths).
-        shared = os.path.commonprefix([min(texts), max(texts)]) if len(texts) > 1 else ""  # noqa: RUF071
-        cuts = [match.start() for match in _CUT.finditer(shared)]
-        if not cuts:
-            return 0, []
-        return cuts[-1] + 1, self.encode(shared[: cuts[-1]]) + self._newline
 
     def _encode_joined(self, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
         """Encode many texts in few calls: a call for each would cost more than short texts do.
@@ -135,7 +137,8 @@ class Tokenizer:
     def _encode_chunk(self, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
         if not texts:
             return np.empty(0, np.uint16), np.empty(0, np.int64)
-        if any(_MARK in text for text in texts) or _LONG_SPACE.search(joined := _MARK.join(texts)):
+        joined = _MARK.join(texts)
+        if joined.count(_MARK) >= len(texts) or any(map(_has_long_space, texts)):
             each = [self.encode(text) for text in texts]
             lengths = np.array([len(ids) for ids in each], np.int64)
             return np.array([i for ids in each for i in ids], np.uint16), lengths
@@ -145,6 +148,10 @@ class Tokenizer:
         ends = np.append(np.flatnonzero(found == END_OF_TEXT), len(found))
         lengths = np.diff(ends, prepend=-1) - 1
         return found[found != END_OF_TEXT], lengths
+
+
+def _has_long_space(text: str) -> bool:
+    return len(text) > 500 and _LONG_SPACE.search(text) is not None
 
 
 @functools.cache

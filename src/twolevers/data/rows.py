@@ -1,0 +1,187 @@
+"""The rows of a file as mappings, for each format. What a row must hold is decided in `read`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet
+
+from twolevers.data.format import SKIP_BOM
+from twolevers.errors import InputError, Problem
+
+_BATCH_ROWS = 4096
+_COLUMNS = ("instruction", "input", "output", "kind", "category")
+_CSV_BLOCK_BYTES = 16 << 20
+"""A row longer than this cannot be read from CSV."""
+
+Rows = Iterator[tuple[str, Any]]
+"""Where a row stands (`row 3 (line 5)`), and the row: a mapping if it is well, a `Problem` if it
+could not be made out."""
+
+
+class RepeatedKey(dict[str, Any]):
+    """An object that has a key twice. JSON allows it; which value is meant, nobody knows."""
+
+    key = ""
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    row = dict(pairs)
+    if len(row) != len(pairs):
+        keys = [key for key, _ in pairs]
+        row = RepeatedKey(row)
+        row.key = next(key for key in row if keys.count(key) > 1)
+    return row
+
+
+_decoder = json.JSONDecoder(object_pairs_hook=_object)
+
+
+def _json(path: Path, _delimiter: str) -> Rows:
+    """A JSON array of objects. Read whole: the standard library knows no other way."""
+    try:
+        value = _decoder.decode(path.read_text(encoding=SKIP_BOM))
+    except json.JSONDecodeError as error:
+        where = f"{path.name}, line {error.lineno}, column {error.colno}"
+        raise InputError(
+            Problem(where, None, f"no valid JSON: {error.msg}", "correct it there or just before")
+        ) from None
+    except (ValueError, RecursionError) as error:  # a number of 5,000 digits, 10,000 brackets
+        raise InputError(
+            Problem(path.name, None, f"no usable JSON: {error}", "give a list of entries")
+        ) from None
+    if isinstance(value, dict) and "instruction" not in value:
+        lists = [key for key, inner in value.items() if isinstance(inner, list)]
+        what = "holds one object, not a list of entries"
+        way_out = f"save the list under {lists[0]!r} alone" if lists else "give a list of entries"
+        raise InputError(Problem(path.name, None, what, way_out))
+    rows = value if isinstance(value, list) else [value]
+    for number, row in enumerate(rows, start=1):
+        yield f"row {number}", row
+
+
+def _json_lines(path: Path, _delimiter: str) -> Rows:
+    """One JSON object a line; blank lines are skipped."""
+    number = 0
+    with path.open(encoding=SKIP_BOM) as file:
+        for line_number, line in enumerate(file, start=1):
+            if not line.strip():
+                continue
+            number += 1
+            row: object
+            try:
+                row = _decoder.decode(line)
+            except json.JSONDecodeError as error:
+                what = f"no valid JSON at column {error.colno}: {error.msg}"
+                row = Problem("", line.rstrip("\n")[:60], what, "write one object a line")
+            except (ValueError, RecursionError) as error:
+                row = Problem("", line[:60], f"no usable JSON: {error}", "write one object a line")
+            yield f"row {number} (line {line_number})", row
+
+
+def _csv(path: Path, delimiter: str) -> Rows:
+    """CSV with a header. Every column is text: `01` stays `01`, `NA` stays `NA`."""
+    broken: list[str] = []
+
+    def note(row: Any) -> str:
+        broken.append(
+            f"has {row.actual_columns} columns where the header has {row.expected_columns}"
+            f": {row.text[:60]!r}"
+        )
+        return "skip"
+
+    size = max(1 << 20, min(_CSV_BLOCK_BYTES, path.stat().st_size))
+    try:
+        with pa.csv.open_csv(
+            path,
+            read_options=pa.csv.ReadOptions(block_size=size, use_threads=False),
+            parse_options=pa.csv.ParseOptions(
+                delimiter=delimiter, newlines_in_values=True, invalid_row_handler=note
+            ),
+            convert_options=pa.csv.ConvertOptions(
+                column_types=dict.fromkeys(_COLUMNS, pa.string()),
+                strings_can_be_null=False,
+                include_columns=_known(path, _csv_header(path, delimiter)),
+            ),
+        ) as reader:
+            number = 0
+            for batch in reader:
+                for row in _rows_of(batch):
+                    number += 1
+                    yield f"row {number}", row
+    except pa.ArrowInvalid as error:
+        raise _unreadable(path, "CSV", error) from None
+    for what in broken:
+        yield "a row", Problem("", None, what, "quote what holds a delimiter or a line break")
+
+
+def _csv_header(path: Path, delimiter: str) -> list[str]:
+    """The names of the columns, by the reader that reads the rest."""
+    with pa.csv.open_csv(
+        path,
+        read_options=pa.csv.ReadOptions(use_threads=False),
+        parse_options=pa.csv.ParseOptions(
+            delimiter=delimiter, newlines_in_values=True, invalid_row_handler=lambda _: "skip"
+        ),
+    ) as reader:
+        return list(reader.schema.names)
+
+
+def _parquet(path: Path, _delimiter: str) -> Rows:
+    try:
+        with pa.parquet.ParquetFile(path, memory_map=True) as file:
+            known = _known(path, file.schema_arrow.names)
+            number = 0
+            for batch in file.iter_batches(_BATCH_ROWS, columns=known):
+                for row in _rows_of(batch):
+                    number += 1
+                    yield f"row {number}", row
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+        raise _unreadable(path, "Parquet", error) from None
+
+
+def _rows_of(batch: pa.RecordBatch) -> Iterator[dict[str, Any]]:
+    columns = [column.to_pylist() for column in batch.columns]
+    for values in zip(*columns, strict=True):
+        yield dict(zip(batch.schema.names, values, strict=True))
+
+
+def _known(path: Path, names: list[str]) -> list[str]:
+    """The columns to read.
+
+    Raises:
+        InputError: one that is needed is missing or stands twice.
+    """
+    shown = ", ".join(map(repr, names))
+    problems = [
+        Problem(f"{path.name}, column", name, f"is missing; the columns are {shown}", "name it so")
+        for name in ("instruction", "output")
+        if name not in names
+    ]
+    problems += [
+        Problem(f"{path.name}, column", name, "stands twice", "keep one of them")
+        for name in _COLUMNS
+        if names.count(name) > 1
+    ]
+    if problems:
+        raise InputError(problems)
+    return [name for name in _COLUMNS if name in names]
+
+
+def _unreadable(path: Path, kind: str, error: Exception) -> InputError:
+    return InputError(
+        Problem(path.name, None, f"cannot be read as {kind}: {error}", "write the file anew")
+    )
+
+
+READERS: dict[str, Callable[[Path, str], Rows]] = {
+    "json": _json,
+    "jsonl": _json_lines,
+    "csv": _csv,
+    "parquet": _parquet,
+}

@@ -1,0 +1,217 @@
+"""Entries to a folder of tokens, read once and written as they come.
+
+Nothing here holds more than a few thousand rows, whatever the file's size: rows go to disk in
+file order, and a split is a list of row indices made when all have been seen.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from contextlib import suppress
+from itertools import chain
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from twolevers.data.ledger import Columns, Ledger, decide
+from twolevers.data.prompt import Entry, PromptStyle, find_style
+from twolevers.data.read import read_entries
+from twolevers.data.split import ROW_SCHEMA, ROWS_FILE, SPLITS, TokenisedSplit, split_rows
+from twolevers.data.tokenizer import END_OF_TEXT, get_tokenizer
+from twolevers.errors import InputError, Problem
+from twolevers.files import atomic_folder, hash_of, read_json, sha256_of, write_json
+from twolevers.options import DataOptions
+from twolevers.progress import Progress
+from twolevers.records import DatasetFile, TokenisedData
+from twolevers.settings import Home
+
+DATA_VERSION = 1
+"""Raise it when the same data and settings come to give other files."""
+
+RECORD_FILE, LEDGER_FILE = "record.json", "ledger.json"
+_BATCH_ROWS = 4096
+_BATCH_CHARS = 2_000_000
+
+
+class _MadeMeanwhile(Exception):  # noqa: N818 - no error
+    """Another process has finished the same folder first."""
+
+
+def tokenise(
+    dataset: DatasetFile, options: DataOptions, *, seed: int, home: Home, progress: Progress
+) -> TokenisedData:
+    """The dataset's rows as tokens, split, with the ledger; from the cache if made before.
+
+    A row is the prompt's tokens, the response's tokens and the end-of-text token, cut to
+    `max_length`. `seed` matters for a shuffled split only.
+
+    Raises:
+        InputError: rows that are no entries, too few of them, nothing left of a split, test
+            entries that stand in training, an unknown prompt style.
+    """
+    style = find_style(options.prompt_style)
+    probes = [style.render(Entry("instruction", given, "output")) for given in ("", "input")]
+    settings = options.model_dump() | {"seed": seed if options.split == "shuffled" else None}
+    key = hash_of([DATA_VERSION, dataset.sha256, settings, probes])
+    path = home.cache / "tokenised" / key
+    if found := _reuse(path, dataset):
+        progress.note(f"tokens of {dataset.name} taken from the cache")
+        return found
+    try:
+        with atomic_folder(path) as folder:
+            record = _build(folder, key, dataset, options, style, seed, progress)
+            write_json(folder / RECORD_FILE, record.model_dump(mode="json", exclude={"path"}))
+            if _reuse(path, dataset):
+                raise _MadeMeanwhile
+    except (_MadeMeanwhile, OSError):
+        if found := _reuse(path, dataset):
+            return found
+        raise
+    return record.model_copy(update={"path": path})
+
+
+def _reuse(path: Path, dataset: DatasetFile) -> TokenisedData | None:
+    """The record of a folder that is there and can be read, else None."""
+    with suppress(OSError, ValueError, KeyError, TypeError, pa.ArrowException):
+        stored = read_json(path / RECORD_FILE) | {"path": path, "dataset": dataset.name}
+        record = TokenisedData.model_validate(stored)
+        sizes = (record.num_train, record.num_val, record.num_test)
+        if tuple(len(TokenisedSplit(path, split)) for split in SPLITS) == sizes:
+            return record
+    return None
+
+
+def _build(
+    folder: Path,
+    key: str,
+    dataset: DatasetFile,
+    options: DataOptions,
+    style: PromptStyle,
+    seed: int,
+    progress: Progress,
+) -> TokenisedData:
+    columns = _write_rows(folder / ROWS_FILE, dataset.path, options, style, progress)
+    if sha256_of(dataset.path) != dataset.sha256:
+        what, way_out = "changed while it was read", "start again when nothing writes to it"
+        raise InputError(Problem("dataset", str(dataset.path), what, way_out))
+    num_rows = len(columns.lengths)
+    shuffle_seed = seed if options.split == "shuffled" else None
+    ledger = decide(split_rows(num_rows, seed=shuffle_seed), columns, options)
+    for split in SPLITS:
+        np.save(folder / f"{split}.npy", ledger.splits[split], allow_pickle=False)
+    write_json(folder / LEDGER_FILE, ledger.as_dict(dataset, options, seed))
+    return _record(folder, key, dataset, options, columns, ledger)
+
+
+def _record(
+    folder: Path,
+    key: str,
+    dataset: DatasetFile,
+    options: DataOptions,
+    columns: Columns,
+    ledger: Ledger,
+) -> TokenisedData:
+    lengths = np.minimum(columns.lengths[ledger.splits["train"]], options.max_length)
+    return TokenisedData(
+        path=folder,
+        sha256=key,
+        data_sha256=dataset.sha256,
+        dataset=dataset.name,
+        num_rows=len(columns.lengths),
+        num_train=len(ledger.splits["train"]),
+        num_val=len(ledger.splits["val"]),
+        num_test=len(ledger.splits["test"]),
+        num_dropped=ledger.num_dropped,
+        num_cut=len(ledger.cut["train"]),
+        train_tokens=int(lengths.sum()),
+        longest=int(lengths.max()),
+        num_duplicates=len(ledger.duplicates),
+        num_equal_prompts=len(ledger.equal_prompts),
+        num_leaked=len(ledger.leaked),
+    )
+
+
+def _write_rows(
+    path: Path, source: Path, options: DataOptions, style: PromptStyle, progress: Progress
+) -> Columns:
+    """Render, tokenise and write every entry, a batch at a time."""
+    masked = b"1" if options.loss_on == "response" else b"0"
+    schema = ROW_SCHEMA.with_metadata({b"prompt_masked": masked})
+    lengths, prompt_lengths = [], []
+    entry_hashes, prompt_hashes = bytearray(), bytearray()
+    num_rows = 0
+    progress.start("tokenise", None, "entries")
+    try:
+        with pa.OSFile(str(path), "wb") as file, pa.ipc.new_file(file, schema) as writer:
+            for batch in _batches(source):
+                entries = [entry for _, entry in batch]
+                rendered = [style.render(entry) for entry in entries]
+                for prompt, response in rendered:
+                    hashed = hashlib.blake2b(prompt.encode(), digest_size=16)
+                    prompt_hashes += hashed.digest()
+                    # The prompt's length keeps its end and the response's start apart.
+                    hashed.update(b"%d " % len(prompt) + response.encode())
+                    entry_hashes += hashed.digest()
+                ids, ends, prompts = _token_columns(rendered)
+                lengths.append(np.diff(ends, prepend=0))
+                prompt_lengths.append(prompts)
+                ids, ends = _cut(ids, ends, options.max_length)
+                columns = {
+                    "row_number": pa.array([number for number, _ in batch], pa.int64()),
+                    "token_ids": pa.LargeListArray.from_arrays(np.append(0, ends), pa.array(ids)),
+                    "prompt_length": np.minimum(prompts, options.max_length).astype(np.int32),
+                }
+                for name in ("instruction", "input", "output", "kind"):
+                    texts = [getattr(entry, name) for entry in entries]
+                    columns[name] = pa.array(texts, pa.large_string())
+                writer.write_batch(pa.record_batch(columns).select(schema.names).cast(schema))
+                num_rows += len(batch)
+                progress.advance(num_rows)
+    finally:
+        progress.finish()
+    return Columns(
+        np.concatenate(lengths),
+        np.concatenate(prompt_lengths),
+        np.frombuffer(entry_hashes, np.uint64).reshape(-1, 2),
+        np.frombuffer(prompt_hashes, np.uint64).reshape(-1, 2),
+    )
+
+
+def _batches(source: Path) -> Iterator[list[tuple[int, Entry]]]:
+    """Entries in batches bounded in rows and in characters."""
+    batch: list[tuple[int, Entry]] = []
+    size = 0
+    for number, entry in read_entries(source):
+        batch.append((number, entry))
+        size += len(entry.instruction) + len(entry.input) + len(entry.output)
+        if len(batch) == _BATCH_ROWS or size > _BATCH_CHARS:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch
+
+
+def _token_columns(
+    rendered: list[tuple[str, str]],
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Rows' tokens end to end, where each row ends, and the tokens of each prompt.
+
+    Prompt and response are encoded apart, so that what the model is given to answer is the very
+    beginning of the row that it was trained on.
+    """
+    ids, lengths = get_tokenizer().encode_flat(list(chain.from_iterable(rendered)))
+    pairs = lengths.reshape(-1, 2)
+    ends = np.cumsum(pairs.sum(axis=1))
+    ids = np.insert(ids, ends, np.uint16(END_OF_TEXT))
+    return ids, ends + np.arange(1, len(ends) + 1), pairs[:, 0]
+
+
+def _cut(ids: np.ndarray, ends: np.ndarray, max_length: int) -> tuple[np.ndarray, np.ndarray]:
+    """Each row's first `max_length` tokens. A row that is cut has lost its end of text."""
+    lengths = np.diff(ends, prepend=0)
+    if lengths.max() <= max_length:
+        return ids, ends
+    places = np.arange(len(ids)) - np.repeat(ends - lengths, lengths)
+    return ids[places < max_length], np.cumsum(np.minimum(lengths, max_length))
