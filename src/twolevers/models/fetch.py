@@ -92,7 +92,7 @@ def _from_hub(entry: ModelEntry, home: Home, progress: Progress) -> WeightsFolde
                 path.unlink(missing_ok=True)
                 raise FetchError(f"{file}, as the hub serves it, {fault}; it was deleted")
         except FetchError as error:
-            message = f"{error}.\n{_ways_out(entry, hub.is_offline())}"
+            message = f"{error}.\n{_ways_out(entry, hub.is_offline(), error.retryable)}"
             raise FetchError(message, retryable=error.retryable) from None
     own = "hub's own hash" if hub.hub_hash(path) else "not verified"
     return WeightsFolder(
@@ -116,13 +116,14 @@ def _fault(entry: ModelEntry, file: Path, sha256: str | None, home: Home) -> str
     return "; ".join(problem.what for problem in problems) or None
 
 
-def _ways_out(entry: ModelEntry, offline: bool) -> str:
-    first = (
-        "unset HF_HUB_OFFLINE and run again with a network"
-        if offline
-        else "check the network and run again (what has arrived is kept), or set HF_ENDPOINT to "
-        "a hub within reach"
-    )
+def _ways_out(entry: ModelEntry, offline: bool, retryable: bool) -> str:
+    if offline:
+        first = "unset HF_HUB_OFFLINE and run again with a network"
+    elif retryable:
+        first = "check the network and run again (what has arrived is kept), or set HF_ENDPOINT"
+        first += " to a hub within reach"
+    else:
+        first = "put right what is said above, or set HF_ENDPOINT to another hub"
     nano = next(iter(MODELS.values())).short_name
     return (
         "What you can do:\n"

@@ -43,6 +43,8 @@ class StoredTensor:
     format: str
 
     def read(self) -> Tensor:
+        """The numbers. Opened anew each time: a mapping's pages count as this process's memory
+        for as long as the file is open."""
         with safe_open(self.file, framework="pt") as opened:
             return opened.get_tensor(self.key)
 

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import safe_open
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
@@ -66,20 +65,18 @@ def load_model(
     Raises:
         InputError: the file cannot be read, or its keys or shapes are not the model's.
     """
-    shards = weights_files(path)
-    config = replace(config or read_config(shards[0].parent), dropout=dropout)
-    if problems := tensor_problems(path, config, read_headers(path)):
+    config = replace(config or read_config(weights_files(path)[0].parent), dropout=dropout)
+    tensors = read_headers(path)
+    if problems := tensor_problems(path, config, tensors):
         raise InputError(problems)
     with torch.device("meta"), _NoInitialisation():
         model = GPT2(config, gradient_checkpointing=gradient_checkpointing)
     wanted = model.state_dict().keys()
-    parameters: dict[str, Tensor] = {}
-    for shard in shards:
-        with safe_open(shard, framework="pt") as file:
-            for key in file.keys():  # noqa: SIM118 - no mapping, only its keys
-                name = our_name(key)
-                if name in wanted:
-                    parameters[name] = _own_copy(file.get_tensor(key), name, device)
+    parameters = {
+        name: _own_copy(stored.read(), name, device)
+        for key, stored in tensors.items()
+        if (name := our_name(key)) in wanted and name is not None
+    }
     model.load_state_dict(parameters, strict=True, assign=True)
     return model
 
