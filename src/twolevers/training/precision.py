@@ -28,3 +28,11 @@ def gradient_scaler(device: Device, precision: str) -> torch.amp.GradScaler:
     bfloat16 has float32's range and needs none.
     """
     return torch.amp.GradScaler(device.kind, enabled=precision == "float16")
+
+
+def synchronise(device: Device) -> None:
+    """Waits for the device, so that a clock read next counts what was asked of it so far."""
+    if device.kind == "cuda":
+        torch.cuda.synchronize(device.name)
+    elif device.kind == "mps":
+        torch.mps.synchronize()
