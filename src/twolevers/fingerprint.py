@@ -1,0 +1,56 @@
+"""The workload fingerprint: a hash of what makes two timings comparable.
+
+Model, device, precision, threads and core version are not in it: they are what is compared.
+Neither are the learning rate and its like, which change results but not the work.
+"""
+
+from __future__ import annotations
+
+from twolevers.files import hash_of
+from twolevers.options import FineTuneOptions
+
+LENGTH = 16
+
+
+def fingerprint_parts(
+    options: FineTuneOptions, data_sha256: str, task: str = "instructions"
+) -> dict[str, object]:
+    """What goes into the fingerprint, by name, so that a table can say how two differ."""
+    data, training = options.data, options.training
+    # The seed decides which rows are trained on only where it shuffles the split.
+    split = "file order" if data.split == "file order" else f"shuffled by {training.seed}"
+    if data.drop_duplicates:
+        split += ", duplicates dropped"
+    return {
+        "task": task,
+        "data": data_sha256.lower(),
+        "split": split,
+        "shuffle": "each epoch",
+        "drop_last": training.drop_last,
+        "epochs": training.epochs,
+        "batch_size": training.batch_size,
+        "gradient_accumulation_steps": training.gradient_accumulation_steps,
+        "max_length": data.max_length,
+        "prompt_style": data.prompt_style,
+        "loss_on": data.loss_on,
+        "trained_parameters": "all",
+        "eval_every": training.eval_every,
+        "eval_batches": training.eval_batches,
+        "gradient_checkpointing": training.gradient_checkpointing,
+    }
+
+
+def workload_fingerprint(
+    options: FineTuneOptions, data_sha256: str, task: str = "instructions"
+) -> str:
+    """The fingerprint as 16 hex digits."""
+    return hash_of(fingerprint_parts(options, data_sha256, task))[:LENGTH]
+
+
+def fingerprint_differences(one: dict[str, object], other: dict[str, object]) -> list[str]:
+    """How two workloads differ, one line a part: `batch_size: 8, not 4`."""
+    return [
+        f"{name}: {one.get(name)}, not {other.get(name)}"
+        for name in {**one, **other}
+        if one.get(name) != other.get(name)
+    ]

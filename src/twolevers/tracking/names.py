@@ -1,0 +1,37 @@
+"""Names under which a run's figures are stored: written by the tracker, read by the queries."""
+
+from __future__ import annotations
+
+ROLES = ("base", "tuned")
+SCORES = ("val_loss", "exact_match", "token_f1", "rouge_l", "chrf")
+FIGURES = ("two_epoch_seconds", "train_seconds", "tokens_per_second", "peak_memory_bytes")
+SUMMARY_KEYS = (
+    "model",
+    "device",
+    "precision",
+    *FIGURES,
+    *ROLES,
+    "mlflow_run_id",
+    "prefect_flow_run_id",
+    "fingerprint",
+    "checkpoint",
+    "status",
+)
+
+KIND = "twolevers.kind"
+FINE_TUNE = "fine-tune"
+ERROR = "twolevers.error"
+FINGERPRINT = "twolevers.fingerprint"
+CHECKPOINT = "twolevers.checkpoint"
+HARDWARE = "twolevers.hardware"
+THREADS = "twolevers.threads"
+PREFECT_FLOW_RUN_ID = "prefect.flow_run_id"
+"""Ids of all flow runs that worked on the run, the newest last, parted by commas."""
+PREFECT_FLOW_RUN_URL = "prefect.flow_run_url"
+DESCRIPTION = "mlflow.note.content"
+SUMMARY_FILE = "summary.json"
+
+
+def score_metric(role: str, score: str) -> str:
+    """`tuned/exact_match`."""
+    return f"{role}/{score}"

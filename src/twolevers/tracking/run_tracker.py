@@ -1,0 +1,188 @@
+"""The MLflow side of the Tracker protocol: reports one run by its id.
+
+Never uses mlflow's active run, which is global to the process.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from twolevers.files import write_json
+from twolevers.records import DatasetFile, TokenisedData
+from twolevers.settings import Home
+from twolevers.tracking import artifacts, names
+from twolevers.tracking.leftovers import first_line
+from twolevers.tracking.store import Store
+from twolevers.tracking.writer import Writer
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from mlflow.entities import Run
+
+Warn = Callable[[str], None]
+CLOSE_SECONDS = 30.0
+UPLOAD_SECONDS = 600.0
+RECORD_KEYS = ("num_train", "num_val", "num_test", "num_rows", "num_dropped", "num_cut")
+
+
+class MlflowTracker:
+    """Reports one run to MLflow. No method raises because of MLflow, none but `flush` waits long.
+
+    Metrics, parameters and tags are sent in the background; files are stored at once.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        run: Run,
+        home: Home,
+        *,
+        warn: Warn,
+        upload_seconds: float = UPLOAD_SECONDS,
+        resumed: bool = False,
+    ) -> None:
+        self.run_id: str = run.info.run_id
+        self.folder = home.run_folder(self.run_id)
+        """The run's own folder on this disk."""
+        self.page = store.run_page(self.run_id)
+        """Address of the run in the UI; without a server the part after the server's address."""
+        self._client, self._warn, self._upload_seconds = store.client, warn, upload_seconds
+        self._artifacts = artifacts.local_path(run.info.artifact_uri)
+        self._tables: list[dict[str, str]] = json.loads(
+            run.data.tags.get("mlflow.loggedArtifacts", "[]")
+        )
+        self.writer = Writer(store.client, run, folder=self.folder, warn=warn, resumed=resumed)
+
+    def log_params(self, params: Mapping[str, object]) -> None:
+        """Flat parameters; a nested mapping becomes `outer.inner`."""
+        self.writer.put_params(_flat(params))
+
+    def log_metrics(self, metrics: Mapping[str, float], *, step: int, tokens: int = 0) -> None:
+        """Metrics of one step; `tokens`, where given, is logged as `train/tokens`."""
+        self.writer.put_metrics(metrics, step, tokens)
+
+    def set_tags(self, tags: Mapping[str, str]) -> None:
+        """Tags of the run; a later value replaces an earlier one."""
+        self.writer.put_tags(tags)
+
+    def set_description(self, markdown: str) -> None:
+        """What the run's page shows on top."""
+        self.set_tags({names.DESCRIPTION: markdown})
+
+    def log_file(self, path: Path, folder: str = "") -> None:
+        """One file, stored under `folder` of the run's artifacts."""
+        self._try(
+            f"{path} is not stored with the run, it stays where it is",
+            lambda: self._client.log_artifact(self.run_id, str(path), folder or None),
+        )
+
+    def log_table(self, table: pd.DataFrame, name: str) -> None:
+        """A data frame that the UI shows as a table; the same name again replaces it."""
+        name = name if name.endswith(".json") else f"{name}.json"
+        with tempfile.TemporaryDirectory() as temporary:
+            path = Path(temporary) / Path(name).name
+            path.write_text(artifacts.table_json(table), encoding="utf-8")
+            self.log_file(path, str(Path(name).parent) if "/" in name else "")
+        entry = {"path": name, "type": "table"}
+        if entry not in self._tables:
+            self._tables.append(entry)
+            self.set_tags({"mlflow.loggedArtifacts": json.dumps(self._tables)})
+
+    def log_dataset_input(self, dataset: DatasetFile, data: TokenisedData) -> None:
+        """The data set as an input of the run: name, source, hash and counts."""
+        from mlflow.entities import Dataset, DatasetInput, InputTag
+
+        counts = {key: getattr(data, key) for key in RECORD_KEYS}
+        remote = dataset.name.startswith(("http://", "https://"))
+        source = {"url": dataset.name} if remote else {"uri": str(dataset.path)}
+        entity = Dataset(
+            name=dataset.name[:500],
+            # MLflow keeps 36 characters; the whole hash stands in the profile.
+            digest=dataset.sha256[:36],
+            source_type="http" if remote else "local",
+            source=json.dumps(source),
+            profile=json.dumps({"sha256": dataset.sha256, "verified": dataset.verified, **counts}),
+        )
+        context = [InputTag("mlflow.data.context", "training")]
+        self._try(
+            "the data set is not noted as an input",
+            lambda: self._client.log_inputs(self.run_id, [DatasetInput(entity, context)]),
+        )
+        self.set_tags({"twolevers.data_sha256": dataset.sha256})
+
+    def log_checkpoint(self, path: Path, *, step: int, metrics: Mapping[str, float]) -> None:
+        """Note a checkpoint and point to it. Its files are stored when the run finishes, if it
+        still exists by then: what `keep_checkpoints` removed would only fill the disk."""
+        path = path.resolve()
+        try:
+            artifacts.record_checkpoint(self.folder, path, step, metrics)
+        except OSError as error:
+            self._warn(f"The checkpoint {path} is not noted: {first_line(error)}")
+        self.set_tags({names.CHECKPOINT: str(path)})
+
+    def log_summary(self, summary: Mapping[str, Any], *, step: int) -> None:
+        """The run's summary (keys: `names.SUMMARY_KEYS`) as a file, its figures as metrics."""
+        try:
+            write_json(self.folder / names.SUMMARY_FILE, dict(summary))
+            self.log_file(self.folder / names.SUMMARY_FILE)
+        except OSError as error:
+            self._warn(f"The summary is not written: {first_line(error)}")
+        figures = {key: summary.get(key) for key in names.FIGURES}
+        for role in names.ROLES:
+            for score, value in (summary.get(role) or {}).items():
+                figures[names.score_metric(role, score)] = value
+        known = {key: value for key, value in figures.items() if isinstance(value, (int, float))}
+        self.log_metrics(known, step=step)
+
+    def store_checkpoints(self) -> None:
+        """Store the checkpoints that still exist as artifacts; without room or in too much time
+        they are only pointed to, and that is said."""
+        paths = [Path(r["path"]) for r in artifacts.recorded_checkpoints(self.folder)]
+        paths = [path for path in paths if path.is_dir()]
+        if not paths:
+            return
+
+        def store() -> None:
+            if self._artifacts:
+                artifacts.mirror_checkpoints(paths, self._artifacts)
+                return
+            artifacts.upload_checkpoints(
+                paths,
+                lambda folder, to: self._client.log_artifacts(self.run_id, folder, to),
+                self.folder,
+            )
+
+        where = ", ".join(str(path) for path in paths)
+        if self._try(f"checkpoints are not stored with the run, they stay at {where}", store):
+            self.log_file(self.folder / artifacts.RECORDS)
+
+    def flush(self, seconds: float = CLOSE_SECONDS) -> bool:
+        """Send what has gathered; whether it all arrived within `seconds`."""
+        return self.writer.flush(seconds)
+
+    def _try(self, otherwise: str, call: Callable[[], object]) -> bool:
+        """Whether `call` succeeded; behind a server it may take `upload_seconds`."""
+        try:
+            if self._artifacts:
+                call()
+            else:
+                artifacts.within(self._upload_seconds, call)
+        except Exception as error:
+            self._warn(f"MLflow: {otherwise} ({first_line(error)}).")
+            self.set_tags({"twolevers.not_stored": otherwise})
+            return False
+        return True
+
+
+def _flat(params: Mapping[str, object], prefix: str = "") -> dict[str, object]:
+    flat: dict[str, object] = {}
+    for key, value in params.items():
+        if isinstance(value, Mapping):
+            flat |= _flat(value, f"{prefix}{key}.")
+        else:
+            flat[f"{prefix}{key}"] = value
+    return flat
