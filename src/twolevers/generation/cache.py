@@ -1,0 +1,164 @@
+"""The key-value cache: what every layer has computed of the sequences being continued.
+
+Letters as in `models/gpt2.py`; B rows of the cache (one sequence each), T positions it has room
+for. Per layer keys and values are (B, H, T, D): one head of one sequence lies in one piece, as
+attention reads it. (B, T, H, D) was tried and is slower to read.
+
+Rows in use are always the first ones. A sequence that ended leaves by having the last row
+copied over its own, so the model never computes rows that nobody waits for, and no step copies
+the cache. Room in T grows by pieces, so that short answers never pay for the longest allowed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from twolevers.models.attention import causal_within
+from twolevers.models.catalog import GPT2Config
+from twolevers.models.gpt2 import GPT2, Attend
+
+GROWTH = 64
+"""Positions of room added at a time."""
+
+
+class KeyValueCache:
+    """Keys and values of up to `max_sequences` sequences, of unequal length.
+
+    Keys take the type that the model computes them in (bfloat16 under autocast), which is
+    known at the first write only.
+    """
+
+    def __init__(
+        self, config: GPT2Config, max_sequences: int, device: torch.device | str = "cpu"
+    ) -> None:
+        self.max_sequences = max_sequences
+        self.lengths: list[int] = []
+        """Positions filled, one number a row in use."""
+        self._context_length = config.context_length
+        self._device = torch.device(device)
+        self._room = 0
+        self._layers: list[tuple[Tensor, Tensor] | None] = [None] * config.num_layers
+
+    def __len__(self) -> int:
+        """Rows in use."""
+        return len(self.lengths)
+
+    def add(self, lengths: Sequence[int]) -> Attend:
+        """Takes in new sequences behind those in use: the `attend` for their prompts, end to end.
+
+        Args:
+            lengths: tokens of each prompt.
+        """
+        first = len(self)
+        if first + len(lengths) > self.max_sequences:
+            raise ValueError(f"the cache holds at most {self.max_sequences} sequences")
+        counts = torch.tensor(lengths, device=self._device)
+        rows = torch.arange(first, first + len(lengths), device=self._device)
+        rows = rows.repeat_interleave(counts)  # (N,) row of each token
+        places = prompt_positions(lengths, self._device)  # (N,)
+        within = causal_within(lengths)
+        self.lengths.extend(lengths)
+        self._make_room(max(lengths, default=0))
+
+        def attend(layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+            self._write(layer, rows, places, k, v)
+            return within(layer, q, k, v)
+
+        return attend
+
+    def step(self) -> Attend:
+        """Lengthens every row in use by one token: the `attend` for these tokens, one a row."""
+        n = len(self)
+        places = torch.tensor(self.lengths, device=self._device)  # (B,)
+        rows = torch.arange(n, device=self._device)
+        self.lengths = [length + 1 for length in self.lengths]
+        longest = max(self.lengths)
+        self._make_room(longest)
+        mask = None
+        if min(self.lengths) < longest:  # one row alone needs no mask
+            seen = torch.arange(longest, device=self._device) <= places[:, None]  # (B, T)
+            mask = seen[:, None, None]  # (B, 1, 1, T)
+
+        def attend(layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+            keys, values = self._write(layer, rows, places, k, v)
+            out = F.scaled_dot_product_attention(
+                q.unsqueeze(2),  # (B, H, D) -> (B, H, 1, D)
+                keys[:n, :, :longest],
+                values[:n, :, :longest],
+                attn_mask=mask,
+            )
+            return out.squeeze(2)
+
+        return attend
+
+    def remove(self, row: int) -> None:
+        """The sequence in `row` has ended; the last row in use takes its place."""
+        last = len(self) - 1
+        if row != last:
+            filled = self.lengths[last]
+            for layer in self._layers:
+                for tensor in layer or ():
+                    tensor[row, :, :filled] = tensor[last, :, :filled]
+            self.lengths[row] = filled
+        self.lengths.pop()
+
+    def _write(
+        self, layer: int, rows: Tensor, places: Tensor, k: Tensor, v: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """Puts k and v (N, H, D) where each token belongs; the layer's whole keys and values."""
+        kept = self._layers[layer]
+        if kept is None:
+            shape = (self.max_sequences, k.shape[1], self._room, k.shape[2])  # (B, H, T, D)
+            kept = self._layers[layer] = (k.new_zeros(shape), v.new_zeros(shape))
+        for tensor, new in zip(kept, (k, v), strict=True):
+            tensor[rows, :, places] = new
+        return kept
+
+    def _make_room(self, longest: int) -> None:
+        """At least `longest` positions. Unfilled room is zero: attention multiplies it by zero,
+        and whatever memory held before (a NaN) would survive that."""
+        if longest <= self._room:
+            return
+        pieces = -(-longest // GROWTH) * GROWTH
+        more = min(pieces, self._context_length) - self._room
+        self._room += more
+        for index, layer in enumerate(self._layers):
+            if layer is not None:
+                keys, values = (F.pad(tensor, (0, 0, 0, more)) for tensor in layer)
+                self._layers[index] = keys, values
+
+
+def prompt_positions(lengths: Sequence[int], device: torch.device | str = "cpu") -> Tensor:
+    """(N,) the position of each token in its own sequence, sequences end to end."""
+    return torch.cat([torch.arange(length, device=device) for length in lengths])
+
+
+def prefill(model: GPT2, cache: KeyValueCache, prompts: Sequence[Sequence[int]]) -> Tensor:
+    """Reads new prompts into the cache.
+
+    Returns:
+        (len(prompts), V) logits for the first new token of each.
+    """
+    device = model.wte.weight.device
+    lengths = [len(prompt) for prompt in prompts]
+    input_ids = torch.tensor([token for prompt in prompts for token in prompt], device=device)
+    hidden = model(input_ids, prompt_positions(lengths, device), cache.add(lengths))  # (N, C)
+    last = torch.tensor(lengths, device=device).cumsum(0) - 1
+    return model.logits(hidden[last])
+
+
+def decode_step(model: GPT2, cache: KeyValueCache, token_ids: Tensor) -> Tensor:
+    """One more token for every row in use.
+
+    Args:
+        token_ids: (B,) the tokens that stand next in each row.
+
+    Returns:
+        (B, V) logits for the tokens after them.
+    """
+    positions = torch.tensor(cache.lengths, device=token_ids.device)
+    return model.logits(model(token_ids, positions, cache.step()))
