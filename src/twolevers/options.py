@@ -103,7 +103,7 @@ class GenerationOptions(Group):
         le=1,
         description="draw from the likeliest tokens of this probability",
     )
-    generation_batch_size: int = Field(32, ge=1, description="prompts answered at once")
+    generation_batch_size: int = Field(64, ge=1, description="prompts answered at once")
 
 
 class RunOptions(Group):

@@ -125,7 +125,7 @@ class TrainingResult(Record):
 
 class Responses(Record):
     """Answers of one model to the test split: JSON Lines of `instruction`, `input`, `output`,
-    `model_response`, `kind`, `ended`."""
+    `model_response`, `kind`, `ended`, `row`."""
 
     role: Role
     path: Path
@@ -149,6 +149,8 @@ class Scores(Record):
     rouge_l: float
     chrf: float
     num_scored: int
+    other: dict[str, float] = {}
+    """Metrics added later, which have no field of their own."""
     by_kind: dict[str, dict[str, float]] = {}
     """Per kind of task where the data names it: `count` and the answer scores."""
 
