@@ -34,6 +34,8 @@ class Faults:
     """Revision to answer with instead of the one asked for; empty: none at all."""
     ignore_range: bool = False
     """Answer 200 with the whole file, whatever part was asked for."""
+    redirect: bool = False
+    """Send whoever asks on to another host for the content, as huggingface.co does."""
 
 
 @dataclass
@@ -92,8 +94,9 @@ def _handler(hub: Hub) -> type[BaseHTTPRequestHandler]:
                 self.command, self.path, self.headers["Range"], "Authorization" in self.headers
             )
             hub.requests.append(asked)
-            repo, _, rest = self.path.strip("/").partition("/resolve/")
-            revision, _, name = rest.partition("/")
+            path = self.path.strip("/").removeprefix("content/")
+            repo, _, rest = path.partition("/resolve/")
+            revision, _, name = rest.split("?")[0].partition("/")
             file = hub.folder / repo / name
             if hub.faults.status or not name or ".." in name or not file.is_file():
                 self.refuse(hub.faults.status or 404)
@@ -105,21 +108,27 @@ def _handler(hub: Hub) -> type[BaseHTTPRequestHandler]:
             if begin >= len(content) and begin:
                 self.refuse(416)
                 return
-            self.send_response(206 if begin else 200)
+            elsewhere = self.path.startswith("/content/")
+            redirect = hub.faults.redirect and not elsewhere
+            self.send_response(302 if redirect else 206 if begin else 200)
             commit = revision if hub.faults.commit is None else hub.faults.commit
             digest = hub.faults.announce or hashlib.sha256(content).hexdigest()
-            self.send_header("Content-Length", str(len(content) - begin))
+            if redirect:
+                port = hub.server.server_address[1]
+                self.send_header("Location", f"http://localhost:{port}/content/{path}?signed=1")
+            self.send_header("Content-Length", "0" if redirect else str(len(content) - begin))
             self.send_header("Accept-Ranges", "bytes")
-            self.send_header("ETag", f'"{digest}"')
-            self.send_header("X-Linked-Etag", f'"{digest}"')
-            self.send_header("X-Linked-Size", str(len(content)))
-            if commit:
+            self.send_header("ETag", '"of the storage"' if elsewhere else f'"{digest}"')
+            if not elsewhere:
+                self.send_header("X-Linked-Etag", f'"{digest}"')
+                self.send_header("X-Linked-Size", str(len(content)))
+            if commit and not elsewhere:
                 self.send_header("X-Repo-Commit", commit)
-            if begin:
+            if begin and not redirect:
                 last = len(content) - 1
                 self.send_header("Content-Range", f"bytes {begin}-{last}/{len(content)}")
             self.end_headers()
-            if body:
+            if body and not redirect:
                 self.send(asked, content, begin)
 
         def send(self, asked: Request, content: bytes, begin: int) -> None:

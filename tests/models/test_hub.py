@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
 from helpers import TINY, write_random_weights
-from huggingface_hub import constants, hf_hub_download
+from huggingface_hub import close_session, constants, hf_hub_download
 from loopback_hub import Hub
 
 from twolevers.errors import FetchError, InputError
@@ -147,6 +148,60 @@ def test_a_hub_that_cannot_resume_sends_the_whole(
 ) -> None:
     hub.faults.cut_at, hub.faults.ignore_range = 3_000_000, True
     assert fetch().sha256 == sha256_of(content_of(hub))
+
+
+def test_content_that_lies_on_another_host(
+    hub: Hub, fetch: Callable[[], WeightsFolder], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HF_TOKEN", "hf_token")
+    hub.faults.redirect, hub.faults.cut_at = True, 3_000_000
+    fetched = fetch()
+    assert fetched.sha256 == sha256_of(content_of(hub))
+    assert fetched.verified == "hub's own hash"
+    there = [request for request in hub.gets() if request.path.startswith("/content/")]
+    assert [request.range is None for request in there] == [True, False]
+    assert not any(request.authorized for request in there)  # the token is the hub's alone
+    assert all(request.authorized for request in hub.gets() if request not in there)
+
+
+def test_two_at_once_fetch_once(hub: Hub, fetch: Callable[[], WeightsFolder]) -> None:
+    with ThreadPoolExecutor(3) as pool:
+        results = [future.result() for future in [pool.submit(fetch) for _ in range(3)]]
+    assert results[0] == results[1] == results[2]
+    assert len(hub.gets()) == 1
+
+
+def test_a_file_system_without_links(
+    hub: Hub,
+    fetch: Callable[[], WeightsFolder],
+    monkeypatch: pytest.MonkeyPatch,
+    pinned_small: ModelEntry,
+) -> None:
+    monkeypatch.setattr("huggingface_hub.file_download.are_symlinks_supported", lambda _: False)
+    monkeypatch.setattr(constants, "HF_HUB_DISABLE_SYMLINKS_WARNING", True)
+    file = fetch().path / "model.safetensors"
+    assert not file.is_symlink()
+    file.write_bytes(b"damaged")
+    assert fetch().sha256 == pinned_small.sha256 == sha256_of(file)
+
+
+@pytest.mark.parametrize("proxy", ["no address", "socks5://127.0.0.1:9", "ftp://user:secret@x"])
+def test_a_proxy_that_cannot_be_used(
+    proxy: str,
+    hub: Hub,
+    fetch: Callable[[], WeightsFolder],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name in ("NO_PROXY", "no_proxy", "HTTP_PROXY", "http_proxy"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("ALL_PROXY", proxy)
+    close_session()  # a proxy is looked up when the client is made
+    try:
+        with pytest.raises(FetchError) as error:
+            fetch()
+    finally:
+        close_session()
+    assert "secret" not in str(error.value)
 
 
 @pytest.mark.parametrize("junk", [1_000, 50_000_000])

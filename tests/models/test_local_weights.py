@@ -63,6 +63,8 @@ def test_a_folder_a_file_and_shards(tmp_path: Path, home: Home) -> None:
     assert fetched.model == "gpt2-small (124M)"
     assert fetch(folder / "model.safetensors", home).sha256 == digest
     shards = fetch(write_random_weights(tmp_path / "shards", CONFIG, shards=2), home)
+    index = tmp_path / "shards" / "model.safetensors.index.json"
+    assert fetch(index, home).sha256 == shards.sha256
     assert len(shards.sha256) == 64
     for record in (fetched, shards):
         load_model(record.path, CONFIG)
@@ -186,9 +188,18 @@ def test_an_output_layer_of_its_own_is_refused(tmp_path: Path, home: Home) -> No
     assert "has an output layer (lm_head.weight) of its own" in refusal(other, home)
 
 
+def test_an_output_layer_under_a_prefix_is_looked_at_too(tmp_path: Path, home: Home) -> None:
+    other = torch.ones(90, 24)
+    folder = write_tensors(tmp_path, transformer__lm_head__weight=other)
+    assert "has an output layer" in refusal(folder, home)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
-def test_weights_that_are_no_numbers(tmp_path: Path, home: Home, value: float) -> None:
-    bias = torch.zeros(24)
+def test_weights_that_are_no_numbers(
+    tmp_path: Path, home: Home, value: float, dtype: torch.dtype
+) -> None:
+    bias = torch.zeros(24, dtype=dtype)
     bias[5] = value
     folder = write_tensors(tmp_path, h__1__ln_2__bias=bias)
     for _ in range(2):  # nothing remembers a bad file as a good one

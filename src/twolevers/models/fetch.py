@@ -14,7 +14,14 @@ from twolevers.errors import FetchError, InputError, Problem
 from twolevers.files import hash_of
 from twolevers.models.catalog import MODELS, ModelEntry, find_model
 from twolevers.models.known_hashes import is_known_good, known_sha256, mark_good
-from twolevers.models.layout import CONFIG_FILE, HEAD, WEIGHTS_FILE, config_from, read_hf_config
+from twolevers.models.layout import (
+    CONFIG_FILE,
+    HEAD,
+    WEIGHTS_FILE,
+    config_from,
+    our_name,
+    read_hf_config,
+)
 from twolevers.models.stored import (
     StoredTensor,
     head_problem,
@@ -192,7 +199,7 @@ def _config_problems(
         for name, value in config.to_dict().items()
         if name != "dropout" and value != (wanted := entry.config.to_dict()[name])
     ]
-    if values.get("tie_word_embeddings") is False and HEAD not in tensors:
+    if values.get("tie_word_embeddings") is False and HEAD not in map(our_name, tensors):
         what = f"says that the output layer is not the embedding, but there is no {HEAD}"
         problems.append(
             Problem(f"{file}: tie_word_embeddings", False, what, "give tied weights, or correct it")

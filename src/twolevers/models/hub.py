@@ -27,6 +27,7 @@ from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_expo
 
 from twolevers.errors import FetchError, InputError, Problem
 from twolevers.files import sha256_of
+from twolevers.models.known_hashes import remember_sha256
 from twolevers.models.transfer import forward_warnings, transfer
 from twolevers.progress import Progress
 from twolevers.settings import Home
@@ -147,23 +148,30 @@ def _download_once(file: HubFile, home: Home, progress: Progress) -> Path:
         for folder in (blob.parent, lock.parent):
             folder.mkdir(parents=True, exist_ok=True)
         with WeakFileLock(lock):
-            if not _is_content(file, etag, blob):
+            found = sha256_of(blob) if blob.is_file() else None
+            if found is None or found != (_expected(file, etag) or found):
                 partial = blob.with_name(f"{etag}.part")
                 resumed = transfer(url, partial, metadata.size, progress)
-                _verify(file, etag, partial, address, resumed)
+                found = _verify(file, etag, partial, address, resumed)
                 partial.replace(blob)
             pointer = cache / repo / "snapshots" / file.revision / file.name
             if pointer.is_file() and not pointer.samefile(blob):
                 pointer.unlink()  # a file system without links: the bad copy itself
-        path = hf_hub_download(
-            file.repo, file.name, revision=file.revision, cache_dir=cache, endpoint=address
+        path = Path(
+            hf_hub_download(
+                file.repo, file.name, revision=file.revision, cache_dir=cache, endpoint=address
+            )
         )
-        return Path(path)
+        remember_sha256(path, found, home)
+        return path
     except HTTPError as error:
         raise _explained(error, file, address) from None
     except UnicodeError:  # its message would show the token
         message = "HF_TOKEN holds characters that no token has; copy it again, or unset it"
         raise FetchError(message) from None
+    except (ValueError, ImportError) as error:  # a proxy that is no address, or of another kind
+        message = "no request can be made: check HTTP_PROXY, HTTPS_PROXY and ALL_PROXY"
+        raise FetchError(f"{message} ({type(error).__name__})") from None
     except OSError as error:
         raise _disk_error(error, file, cache) from None
 
@@ -188,14 +196,8 @@ def _expected(file: HubFile, etag: str) -> str | None:
     return file.sha256 or (etag if _SHA256.fullmatch(etag) else None)
 
 
-def _is_content(file: HubFile, etag: str, blob: Path) -> bool:
-    """Whether the blob lies there already, and is what it should be."""
-    expected = _expected(file, etag)
-    return blob.is_file() and (expected is None or sha256_of(blob) == expected)
-
-
-def _verify(file: HubFile, etag: str, partial: Path, address: str, resumed: bool) -> None:
-    """Deletes a transfer with the wrong content, so that it is never taken up again."""
+def _verify(file: HubFile, etag: str, partial: Path, address: str, resumed: bool) -> str:
+    """SHA-256 of a transfer; with the wrong content it is deleted, never to be taken up again."""
     expected, found = _expected(file, etag), sha256_of(partial)
     if expected is not None and found != expected:
         partial.unlink()
@@ -205,6 +207,7 @@ def _verify(file: HubFile, etag: str, partial: Path, address: str, resumed: bool
             "help, set HF_ENDPOINT to another hub",
             retryable=resumed,  # the earlier part may be to blame: once more from the beginning
         )
+    return found
 
 
 def _explained(error: HTTPError, file: HubFile, address: str) -> FetchError:

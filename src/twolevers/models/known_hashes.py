@@ -23,6 +23,11 @@ def known_sha256(file: Path, home: Home) -> str:
     return str(record["sha256"])
 
 
+def remember_sha256(file: Path, sha256: str, home: Home) -> None:
+    """What `known_sha256` shall say without reading the file: it was hashed just now."""
+    write_json(_record_path(file, home), {"file": _identity(file), "sha256": sha256})
+
+
 def is_known_good(file: Path, home: Home) -> bool:
     """Whether `mark_good` was called for `file` as it is now."""
     return _read(file, home).get("good") is True

@@ -116,15 +116,15 @@ def config_from(values: dict[str, Any], file: Path) -> GPT2Config:
     """The sizes that a `config.json` states.
 
     Raises:
-        InputError: a size is missing or no positive count, or the file describes another
+        InputError: a size is missing or no count, or the file describes another
             architecture than the GPT-2 computed here.
     """
     problems = [_problem(file, key, values[key], what) for key, what in _differences(values)]
     sizes: dict[str, int] = {}
     for theirs, ours in _SIZES.items():
         value = values.get(theirs, values.get("n_ctx") if theirs == "n_positions" else None)
-        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-            what = "is missing" if value is None else "is no positive whole number"
+        if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value < 10**6:
+            what = "is missing" if value is None else "is no whole number from 1 to 999,999"
             problems.append(_problem(file, theirs, value, what))
         else:
             sizes[ours] = value

@@ -56,6 +56,8 @@ def weights_files(path: Path) -> list[Path]:
         InputError: nothing there that can be read; says what lies there instead.
     """
     if path.is_file():
+        if path.name == INDEX_FILE:
+            return _shards(path.parent)
         if path.suffix != ".safetensors":
             what = "is no .safetensors file, and pickle files are never read"
             raise InputError(Problem("weights", str(path), what, _CONVERT))
@@ -165,9 +167,8 @@ def tensor_problems(
 
 def head_problem(path: Path, tensors: Mapping[str, StoredTensor]) -> Problem | None:
     """A stored output layer must be the embedding itself, for that is what the model computes."""
-    head, embedding = tensors.get(HEAD), None
-    for key, stored in tensors.items():
-        embedding = stored if our_name(key) == "wte.weight" else embedding
+    by_name = {our_name(key): stored for key, stored in tensors.items()}
+    head, embedding = by_name.get(HEAD), by_name.get("wte.weight")
     if head is None or embedding is None:
         return None
     same = (head.shape, head.format) == (embedding.shape, embedding.format)

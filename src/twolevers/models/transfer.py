@@ -54,7 +54,8 @@ def transfer(url: str, partial: Path, size: int | None, progress: Progress) -> b
                 url,
                 out,
                 resume_size=done,
-                headers=build_hf_headers(),
+                # Compressed on the way, a part of the file cannot be asked for.
+                headers={**build_hf_headers(), "Accept-Encoding": "identity"},
                 expected_size=size,
                 tqdm_class=_meter(progress),
             )
