@@ -140,7 +140,8 @@ def _handler(hub: Hub) -> type[BaseHTTPRequestHandler]:
                 faults.cuts -= 1
                 end = faults.cut_at
                 self.close_connection = True
-            self.wfile.write(content[begin:end])
+            with contextlib.suppress(ConnectionError):  # whoever asked has gone
+                self.wfile.write(content[begin:end])
             asked.sent = end - begin
 
         def refuse(self, status: int) -> None:

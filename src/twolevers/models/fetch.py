@@ -131,7 +131,7 @@ def _ways_out(entry: ModelEntry, offline: bool, retryable: bool) -> str:
         first += " to a hub within reach"
     else:
         first = "put right what is said above, or set HF_ENDPOINT to another hub"
-    nano = next(iter(MODELS.values())).short_name
+    nano = next(known for known in MODELS.values() if known.repo is None).short_name
     return (
         "What you can do:\n"
         f"  1. {first}\n"

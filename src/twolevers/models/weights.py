@@ -29,7 +29,7 @@ from twolevers.models.layout import (
     our_name,
     read_hf_config,
 )
-from twolevers.models.stored import read_headers, tensor_problems, weights_files
+from twolevers.models.stored import read_each, read_headers, tensor_problems, weights_files
 
 
 def read_config(folder: Path) -> GPT2Config:
@@ -73,8 +73,8 @@ def load_model(
         model = GPT2(config, gradient_checkpointing=gradient_checkpointing)
     wanted = model.state_dict().keys()
     parameters = {
-        name: _own_copy(stored.read(), name, device)
-        for key, stored in tensors.items()
+        name: _own_copy(tensor, name, device)
+        for key, tensor in read_each(tensors.values())
         if (name := our_name(key)) in wanted and name is not None
     }
     model.load_state_dict(parameters, strict=True, assign=True)
