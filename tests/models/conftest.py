@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from helpers import TINY, write_random_weights
+from huggingface_hub import constants
 from loopback_hub import Hub
 
 from twolevers.files import sha256_of
 from twolevers.models.catalog import MODELS, ModelEntry, find_model
+from twolevers.models.fetch import fetch_weights
+from twolevers.progress import Silent
+from twolevers.records import WeightsFolder
+from twolevers.settings import Home
 
 ENVIRONMENT = (
     "HF_ENDPOINT",
@@ -70,3 +75,16 @@ def hub(
     with Hub(tmp_path / "hub") as running:
         monkeypatch.setenv("HF_ENDPOINT", running.endpoint)
         yield running
+
+
+@pytest.fixture
+def quick_client(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The client writes 10 MB at a time, and the files here are smaller; and it waits."""
+    monkeypatch.setattr(constants, "DOWNLOAD_CHUNK_SIZE", 100_000)
+    monkeypatch.setattr("time.sleep", lambda seconds: None)
+
+
+@pytest.fixture
+def fetch(home: Home) -> Callable[[], WeightsFolder]:
+    """Fetches gpt2-small's weights from wherever they are to be had."""
+    return lambda: fetch_weights("gpt2-small", None, home, Silent())
