@@ -65,15 +65,13 @@ def find_dataset(dataset: str) -> DatasetEntry:
         return DatasetEntry(dataset, "", dataset, "", 0, address=dataset)
     path = Path(dataset).expanduser().absolute()
     try:
-        found = bool(dataset) and path.is_file()
+        found, folder = bool(dataset) and path.is_file(), bool(dataset) and path.is_dir()
     except (OSError, ValueError):  # a name too long for any file, a zero byte
-        found = False
+        found = folder = False
     if not found:
-        what = (
-            "is a folder, not a file"
-            if dataset and path.is_dir()
-            else (f"no such data set and no such file{did_you_mean(dataset, _near(path))}")
-        )
+        what = f"no such data set and no such file{did_you_mean(dataset, _near(path))}"
+        if folder:
+            what = "is a folder, not a file"
         raise InputError(
             Problem(
                 "--dataset",

@@ -185,7 +185,7 @@ def _store(
     mode: Any = "ab" if done else "wb"
     try:
         with path.open(mode) as file:
-            for chunk in response.iter_raw(1 << 16):
+            for chunk in response.iter_raw():
                 file.write(chunk)
                 done += len(chunk)
                 progress.advance(done)

@@ -105,7 +105,7 @@ def _text_format(path: Path, line: str) -> Format:
         what = f"looks like a web page: it begins with {line[:40]!r}"
         raise InputError(Problem(path.name, None, what, "download the data itself, not its page"))
     for delimiter in ",\t;|":
-        names = next(csv.reader([line], delimiter=delimiter))
+        names = [name.strip().lower() for name in next(csv.reader([line], delimiter=delimiter))]
         if "instruction" in names or "output" in names:
             return Format("csv", delimiter)
     what = f"is none of the formats known: it begins with {line[:40]!r}"

@@ -74,7 +74,11 @@ def _entry(row: object) -> Entry | list[Fault]:
             faults.append((None, what, f"fill in its {name}, or remove the row"))
         elif not isinstance(value, str):
             faults.append(
-                (value, f"{name} is {_type(value)}, not text", "put it in quotation marks")
+                (
+                    value,
+                    f"{name} is {_type(value)}, not text",
+                    "give it as text, in quotation marks",
+                )
             )
         elif name != "input" and not value.strip():
             faults.append((value, f"{name} is empty", f"fill in its {name}, or remove the row"))

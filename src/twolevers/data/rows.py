@@ -86,50 +86,55 @@ def _json_lines(path: Path, _delimiter: str) -> Rows:
 
 def _csv(path: Path, delimiter: str) -> Rows:
     """CSV with a header. Every column is text: `01` stays `01`, `NA` stays `NA`."""
-    broken: list[str] = []
+    broken: dict[int, str] = {}
 
     def note(row: Any) -> str:
-        broken.append(
-            f"has {row.actual_columns} columns where the header has {row.expected_columns}"
-            f": {row.text[:60]!r}"
-        )
+        what = f"has {row.actual_columns} columns where the header has {row.expected_columns}"
+        broken[row.number - 1] = f"{what}: {row.text[:60]!r}"
         return "skip"
 
-    size = max(1 << 20, min(_CSV_BLOCK_BYTES, path.stat().st_size))
     try:
-        with pa.csv.open_csv(
-            path,
-            read_options=pa.csv.ReadOptions(block_size=size, use_threads=False),
-            parse_options=pa.csv.ParseOptions(
-                delimiter=delimiter, newlines_in_values=True, invalid_row_handler=note
-            ),
-            convert_options=pa.csv.ConvertOptions(
-                column_types=dict.fromkeys(_COLUMNS, pa.string()),
-                strings_can_be_null=False,
-                include_columns=_known(path, _csv_header(path, delimiter)),
-            ),
-        ) as reader:
+        names = _known(path, _open_csv(path, delimiter, lambda _: "skip", None).schema.names)
+        with _open_csv(path, delimiter, note, names) as reader:
             number = 0
             for batch in reader:
                 for row in _rows_of(batch):
                     number += 1
+                    while number in broken:
+                        number += 1
                     yield f"row {number}", row
     except pa.ArrowInvalid as error:
+        if "Empty CSV" in str(error):
+            return
+        if "straddling" in str(error):
+            what = (
+                f"a row is longer than {_CSV_BLOCK_BYTES} bytes, or a quotation mark is not closed"
+            )
+            raise InputError(Problem(path.name, None, what, "give JSON Lines instead")) from None
         raise _unreadable(path, "CSV", error) from None
-    for what in broken:
-        yield "a row", Problem("", None, what, "quote what holds a delimiter or a line break")
+    for number, what in broken.items():
+        way_out = "put what holds a delimiter or a line break in quotation marks"
+        yield f"row {number}", Problem("", None, what, way_out)
 
 
-def _csv_header(path: Path, delimiter: str) -> list[str]:
-    """The names of the columns, by the reader that reads the rest."""
-    with pa.csv.open_csv(
+def _open_csv(
+    path: Path, delimiter: str, on_invalid_row: Callable[[Any], str], names: list[str] | None
+) -> Any:
+    """pyarrow's reader, in blocks: of the columns `names`, or of all that there are."""
+    size = max(1 << 20, min(_CSV_BLOCK_BYTES, path.stat().st_size))
+    return pa.csv.open_csv(
         path,
-        read_options=pa.csv.ReadOptions(use_threads=False),
+        # Only a single thread knows the number of a row that is broken.
+        read_options=pa.csv.ReadOptions(block_size=size, use_threads=False),
         parse_options=pa.csv.ParseOptions(
-            delimiter=delimiter, newlines_in_values=True, invalid_row_handler=lambda _: "skip"
+            delimiter=delimiter, newlines_in_values=True, invalid_row_handler=on_invalid_row
         ),
-    ) as reader:
-        return list(reader.schema.names)
+        convert_options=pa.csv.ConvertOptions(
+            column_types=dict.fromkeys(_COLUMNS, pa.string()),
+            strings_can_be_null=False,
+            include_columns=names,
+        ),
+    )
 
 
 def _parquet(path: Path, _delimiter: str) -> Rows:

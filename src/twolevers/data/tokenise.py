@@ -149,7 +149,7 @@ def _write_rows(
                 entries = [entry for _, entry in batch]
                 rendered = [style.render(entry) for entry in entries]
                 for prompt, response in rendered:
-                    hashed = hashlib.blake2b(prompt.encode(), digest_size=16)
+                    hashed = hashlib.blake2b(prompt.encode(), digest_size=8)
                     prompt_hashes += hashed.digest()
                     # The prompt's length keeps its end and the response's start apart.
                     hashed.update(b"%d " % len(prompt) + response.encode())
@@ -174,8 +174,8 @@ def _write_rows(
     return Columns(
         np.concatenate(lengths),
         np.concatenate(prompt_lengths),
-        np.frombuffer(entry_hashes, np.uint64).reshape(-1, 2),
-        np.frombuffer(prompt_hashes, np.uint64).reshape(-1, 2),
+        np.frombuffer(entry_hashes, np.uint64),
+        np.frombuffer(prompt_hashes, np.uint64),
     )
 
 

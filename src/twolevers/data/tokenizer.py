@@ -11,6 +11,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import importlib.util
+import json
 import os
 import re
 import tempfile
@@ -20,7 +21,6 @@ from pathlib import Path
 
 import numpy as np
 import tiktoken
-import tiktoken.load
 import tiktoken.registry
 import tiktoken_ext.openai_public  # type: ignore[import-untyped]
 
@@ -210,14 +210,24 @@ def _lay_vocabulary() -> bool:
 
 
 def _build() -> tiktoken.Encoding:
-    """The same encoding without any cache."""
+    """The same encoding without any cache (tiktoken's own reader of these files has one too).
+
+    In GPT-2's vocabulary a token's id is its merge rank, and each byte is written as a character
+    that can be seen: itself where it can, else the next free one from U+0100 on.
+    """
+    visible = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
+    hidden = [byte for byte in range(0x100) if byte not in visible]
+    bytes_of = {chr(byte): byte for byte in visible}
+    bytes_of |= {chr(0x100 + place): byte for place, byte in enumerate(hidden)}
+    vocabulary = json.loads(_package_file("encoder.json").read_text(encoding="utf-8"))
+    vocabulary.pop(_MARK)
     return tiktoken.Encoding(
         "gpt2",
         pat_str=tiktoken_ext.openai_public.r50k_pat_str,
-        mergeable_ranks=tiktoken.load.data_gym_to_mergeable_bpe_ranks(
-            vocab_bpe_file=str(_package_file("vocab.bpe")),
-            encoder_json_file=str(_package_file("encoder.json")),
-        ),
+        mergeable_ranks={
+            bytes(bytes_of[character] for character in token): rank
+            for token, rank in vocabulary.items()
+        },
         special_tokens={_MARK: END_OF_TEXT},
         explicit_n_vocab=50257,
     )
