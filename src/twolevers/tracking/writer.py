@@ -99,8 +99,8 @@ class Writer:
         finally:  # also when Ctrl-C is pressed while waiting
             self._stop.set()
             self._wake.set()
-            self._keep_unsent()
-        return not self._thread.is_alive() and not self._refused
+            arrived = self._keep_unsent()
+        return arrived
 
     # The rest runs in the thread.
 
@@ -266,8 +266,12 @@ class Writer:
             )
         return False
 
-    def _keep_unsent(self) -> None:
-        """From the closing thread: write what is left into the run's folder, and say so."""
+    def _keep_unsent(self) -> bool:
+        """From the closing thread: write what is left into the run's folder, and say so.
+
+        Returns:
+            Whether nothing was left.
+        """
         try:
             self._logged = []  # too late to ask which steps were logged
             self._collect()
@@ -277,8 +281,10 @@ class Writer:
             if self._status:
                 status, end_time = self._status
                 entries.append({"kind": "status", "status": status, "end_time": end_time})
-            if entries:
-                path = write_leftovers(self._folder, entries)
-                self._warn(f"MLflow did not take everything; the rest lies in {path}.")
+            if not entries:
+                return True
+            path = write_leftovers(self._folder, entries)
+            self._warn(f"MLflow did not take everything; the rest lies in {path}.")
         except Exception as error:
             self._warn(f"Part of what the run reported is lost: {first_line(error)}")
+        return False
