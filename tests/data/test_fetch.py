@@ -108,6 +108,19 @@ def test_a_broken_transfer_goes_on_where_it_broke(server: Any, home: Home, pinne
     assert ranges == [None, f"bytes={half}-", f"bytes={half}-"]
 
 
+def test_a_file_replaced_while_it_came(server: Any, home: Home, pinned: str) -> None:
+    cut = {"body": BODY[::-1], "cut": 1000, "headers": {"ETag": '"old"'}}
+    server.answer(cut, {"body": BODY, "headers": {"ETag": '"new"'}})
+    assert fetch_dataset("pinned", home, Silent()).sha256 == pinned
+    assert len(server.requests) == 3
+
+
+def test_unchanged_without_being_asked(server: Any, home: Home) -> None:
+    server.answer({"status": 304})
+    with pytest.raises(FetchError, match="answered 304"):
+        fetch_dataset(f"{server.address}/x", home, Silent())
+
+
 def test_a_server_that_cannot_resume(server: Any, home: Home, pinned: str) -> None:
     server.answer({"body": BODY, "cut": 1000}, {"body": BODY, "no_ranges": True})
     assert fetch_dataset("pinned", home, Silent()).sha256 == pinned

@@ -15,10 +15,11 @@ from twolevers.data.prompt import PromptStyle, find_style
 from twolevers.data.split import SPLITS, load_split, split_rows
 from twolevers.data.tokenise import tokenise
 from twolevers.data.tokenizer import END_OF_TEXT, get_tokenizer
-from twolevers.errors import InputError
+from twolevers.errors import InputError, TwoleversError
 from twolevers.options import DataOptions
 from twolevers.progress import Silent
 from twolevers.records import TokenisedData
+from twolevers.settings import Home
 
 # "Below is an instruction … request.\n\n### Instruction:\n", "\n\n### Response:\n" and so on,
 # as GPT-2's vocabulary spells them.
@@ -288,6 +289,12 @@ def test_several_at_once(dataset: Any, home: Any, entries: Any) -> None:
     assert others == [first] * 3
     assert [path.name for path in (home.cache / "tokenised").iterdir()] == [first.sha256]
     assert len(load_split(first, "train")) == 255
+
+
+def test_a_home_that_cannot_be_written(dataset: Any, entries: Any, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(TwoleversError, match=r"cannot be written.*TWOLEVERS_HOME"):
+        run(dataset(entries(20)), Home(tmp_path / "file"))
 
 
 def test_the_record_is_small(dataset: Any, home: Any, entries: Any, tmp_path: Path) -> None:

@@ -34,7 +34,7 @@ DATASETS = {
             "ships with twolevers; written for gpt2-nano, over 20 kinds of task",
             "twolevers",
             "Apache-2.0",
-            1_200,
+            1_100,
             path=DATASET_PATH,
         ),
         DatasetEntry(

@@ -22,6 +22,7 @@ LONGEST_WAIT = 30.0
 
 _TIMEOUT = httpx.Timeout(30.0, connect=10.0)
 _MAX_REDIRECTS = 10
+_CONDITIONS = {"If-None-Match", "If-Modified-Since"}
 _WAY_OUT = "Or download the file yourself and give its path: --dataset path/to/file"
 
 
@@ -109,7 +110,7 @@ def _attempt(
     try:
         response = _open(client, address, headers)
         try:
-            if response.status_code == 304 and not done:
+            if response.status_code == 304 and headers.keys() & _CONDITIONS:
                 state.unchanged = True
                 return
             if response.status_code == 416:
@@ -171,13 +172,15 @@ def _check(address: str, response: httpx.Response) -> None:
 def _store(
     response: httpx.Response, path: Path, done: int, progress: Progress, state: Download
 ) -> None:
-    content_range = response.headers.get("content-range", "")
-    if response.status_code == 206 and not content_range.startswith(f"bytes {done}-"):
-        path.write_bytes(b"")
-        raise _Interrupted(f"the server sent another part than asked for: {content_range!r}")
+    etag = response.headers.get("etag")
     if response.status_code == 200:
         done = 0
-    state.etag = response.headers.get("etag")
+    else:
+        part = response.headers.get("content-range", "")
+        if not part.startswith(f"bytes {done}-") or (etag and state.etag and etag != state.etag):
+            path.write_bytes(b"")
+            raise _Interrupted(f"the server sent another part than asked for: {part!r}")
+    state.etag = etag
     state.last_modified = response.headers.get("last-modified")
     length = response.headers.get("content-length", "")
     total = done + int(length) if length.isdecimal() else None

@@ -149,7 +149,7 @@ def _refuse_empty(ledger: Ledger) -> None:
     for split in SPLITS:
         if not len(ledger.splits[split]):
             why = " and ".join(
-                f"{len(rows)} rows dropped ({reason})"
+                f"{len(rows)} row{'s' * (len(rows) != 1)} dropped ({reason})"
                 for (name, reason), rows in ledger.dropped.items()
                 if name == split
             )

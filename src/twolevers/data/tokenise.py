@@ -20,7 +20,7 @@ from twolevers.data.prompt import Entry, PromptStyle, find_style
 from twolevers.data.read import read_entries
 from twolevers.data.split import ROW_SCHEMA, ROWS_FILE, SPLITS, TokenisedSplit, split_rows
 from twolevers.data.tokenizer import END_OF_TEXT, get_tokenizer
-from twolevers.errors import InputError, Problem
+from twolevers.errors import InputError, Problem, TwoleversError
 from twolevers.files import atomic_folder, hash_of, read_json, sha256_of, write_json
 from twolevers.options import DataOptions
 from twolevers.progress import Progress
@@ -50,6 +50,7 @@ def tokenise(
     Raises:
         InputError: rows that are no entries, too few of them, nothing left of a split, test
             entries that stand in training, an unknown prompt style.
+        TwoleversError: the cache cannot be written.
     """
     style = find_style(options.prompt_style)
     probes = [style.render(Entry("instruction", given, "output")) for given in ("", "input")]
@@ -65,10 +66,13 @@ def tokenise(
             write_json(folder / RECORD_FILE, record.model_dump(mode="json", exclude={"path"}))
             if _reuse(path, dataset):
                 raise _MadeMeanwhile
-    except (_MadeMeanwhile, OSError):
+    except (_MadeMeanwhile, OSError) as error:
         if found := _reuse(path, dataset):
             return found
-        raise
+        raise TwoleversError(
+            f"{path} cannot be written: {error}. Free or open that folder, or name another home: "
+            "TWOLEVERS_HOME"
+        ) from error
     return record.model_copy(update={"path": path})
 
 
