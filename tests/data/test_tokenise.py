@@ -1,6 +1,8 @@
 """Rows as tokens: ids written out by hand, the ledger's account, splits, leaks, the cache."""
 
 import json
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -295,6 +297,15 @@ def test_a_home_that_cannot_be_written(dataset: Any, entries: Any, tmp_path: Pat
     (tmp_path / "file").touch()
     with pytest.raises(TwoleversError, match=r"cannot be written.*TWOLEVERS_HOME"):
         run(dataset(entries(20)), Home(tmp_path / "file"))
+
+
+def test_tokenising_needs_no_pytorch() -> None:
+    # 200 MiB of the 400 that a million entries may take.
+    code = (
+        "import sys, twolevers.data.tokenise, twolevers.data.fetch; print('torch' in sys.modules)"
+    )
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == "False"
 
 
 def test_the_record_is_small(dataset: Any, home: Any, entries: Any, tmp_path: Path) -> None:

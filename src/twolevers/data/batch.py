@@ -12,17 +12,10 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
+from twolevers.data.row import Row
+
 IGNORE_INDEX = -100
 """Target of a position that carries no loss (the default of PyTorch's cross-entropy)."""
-
-
-@dataclass(frozen=True)
-class Row:
-    """One tokenised entry: `token_ids` is prompt, response and end of text, already cut to
-    `max_length`; the first `prompt_length` of them carry no loss (0: loss over everything)."""
-
-    token_ids: Sequence[int]
-    prompt_length: int = 0
 
 
 @dataclass(frozen=True)

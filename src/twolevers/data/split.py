@@ -14,8 +14,8 @@ from typing import overload
 import numpy as np
 import pyarrow as pa
 
-from twolevers.data.batch import Row
 from twolevers.data.prompt import Entry
+from twolevers.data.row import Row
 from twolevers.errors import InputError, Problem
 from twolevers.records import SplitName, TokenisedData
 
