@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from twolevers.data.prompt import find_style
-from twolevers.data.read import Entry
+from pathlib import Path
+
+from twolevers.data.prompt import Entry, find_style
 from twolevers.data.tokenizer import get_tokenizer
-from twolevers.device import find_device, find_precision
+from twolevers.device import find_device
 from twolevers.environment import prepare_environment
 from twolevers.errors import InputError, Problem
 from twolevers.generation.generate import generate
+from twolevers.models.catalog import GPT2Config, find_model
+from twolevers.models.fetch import fetch_weights
 from twolevers.models.weights import load_model
 from twolevers.options import FineTuneOptions, GenerationOptions
-from twolevers.settings import load_settings
-from twolevers.training.precision import autocast
+from twolevers.progress import Silent
+from twolevers.settings import Home, load_settings
+from twolevers.tracking.queries import find_run
+from twolevers.tracking.run_info import RunInfo
+from twolevers.tracking.runs import read_run_options
 
 
 def ask(
@@ -30,34 +36,32 @@ def ask(
     Raises:
         InputError: no such run, a run without a checkpoint, an empty instruction.
     """
-    from twolevers.models.fetch import fetch_weights
-    from twolevers.progress import Silent
-    from twolevers.tracking.queries import find_run, read_options
-
     if not instruction.strip():
         raise InputError(Problem("instruction", instruction, "is empty", "say what to do"))
     home = prepare_environment()
     found = find_run(run, home, load_settings())
-    trained = read_options(found, home) or FineTuneOptions()
-    config = None
-    if base:
-        weights = fetch_weights(trained.model, trained.weights, home, Silent())
-        path = weights.path
-        from twolevers.models.catalog import find_model
-
-        config = find_model(trained.model).config
-    elif found.checkpoint is None or not found.checkpoint.exists():
-        raise InputError(
-            Problem("--run", run, "has no checkpoint", "choose another: `twolevers runs`")
-        )
-    else:
-        path = found.checkpoint
+    # A checkpoint folder that belongs to no run has no options: it is asked as the chapter does.
+    trained = read_run_options(found.folder) if found.folder else FineTuneOptions()
+    path, config = _base(trained, home) if base else (_checkpoint(found, run), None)
     place = find_device(device)
-    model = load_model(path, config, device=place.name).eval()
-    style = find_style(trained.data.prompt_style)
-    entry = Entry(instruction=instruction, input=text, output="", kind=None)
-    prompt, _ = style.render(entry)
+    model = load_model(path, config, device=place.name)
+    entry = Entry(instruction=instruction, input=text, output="")
+    prompt, _ = find_style(trained.data.prompt_style).render(entry)
     tokenizer = get_tokenizer()
-    with autocast(place, find_precision("auto", place)):
-        [answer] = generate(model, [tokenizer.encode(prompt)], options, seed=seed)
-    return tokenizer.decode(answer).strip()
+    answers = generate(model, [tokenizer.encode(prompt)], options, seed=seed)
+    return tokenizer.decode(answers[0]).strip()
+
+
+def _base(trained: FineTuneOptions, home: Home) -> tuple[Path, GPT2Config]:
+    weights = fetch_weights(trained.model, trained.weights, home, Silent())
+    return weights.path, find_model(trained.model).config
+
+
+def _checkpoint(found: RunInfo, run: str) -> Path:
+    if found.checkpoint is None or not found.checkpoint.exists():
+        raise InputError(
+            Problem(
+                "--run", run, "has no checkpoint on this machine", "choose from `twolevers runs`"
+            )
+        )
+    return found.checkpoint

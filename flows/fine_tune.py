@@ -6,6 +6,7 @@ from typing import Annotated
 
 from prefect import flow
 from prefect.runtime import flow_run
+from prefect.states import Cancelled, State
 from pydantic import WithJsonSchema
 
 from tasks.evaluate import evaluate
@@ -14,6 +15,7 @@ from tasks.fine_tune import fine_tune_model
 from tasks.generate import generate
 from tasks.report import report
 from tasks.tokenise import tokenise
+from twolevers.errors import RunStopped
 from twolevers.models.catalog import MODELS
 from twolevers.options import (
     DEVICES,
@@ -25,7 +27,7 @@ from twolevers.options import (
     RunOptions,
     TrainingOptions,
 )
-from twolevers.records import RunSummary
+from twolevers.records import FineTuneRun, RunSummary
 from twolevers.tracking.runs import fine_tune_run
 
 # Drop-downs in the form; checked by the plan, which knows short names and says what is wrong.
@@ -45,7 +47,7 @@ def fine_tune(
     generation: GenerationOptions = GenerationOptions(),  # noqa: B008
     run: RunOptions = RunOptions(),  # noqa: B008
     resume_from: str | None = None,
-) -> RunSummary:
+) -> RunSummary | State[RunSummary]:
     """Fine-tune a model on instructions, tracked and scored.
 
     Args:
@@ -71,16 +73,25 @@ def fine_tune(
         generation=generation,
         run=run,
     )
-    with fine_tune_run(asked, flow_run_id=flow_run.get_id(), resume_from=resume_from) as opened:
-        options = opened.options
-        fetched = fetch_dataset.submit(options.dataset)
-        base = fetch_weights.submit(options.model, options.weights)
-        tokens = tokenise(fetched.result(), options.data, options.training.seed)
-        tuned = fine_tune_model(opened, fetched.result(), base.result(), tokens)
-        models = {"base": base.result().path, "tuned": tuned.checkpoint}
-        answers = [generate(opened, role, path, tokens) for role, path in models.items()]
-        scores = [evaluate(opened, models[answered.role], tokens, answered) for answered in answers]
-        return report(opened, tokens, tuned, answers, scores)
+    try:
+        with fine_tune_run(asked, flow_run_id=flow_run.get_id(), resume_from=resume_from) as opened:
+            return _stages(opened)
+    except RunStopped as stopped:
+        return Cancelled(message=str(stopped))
+
+
+def _stages(run: FineTuneRun) -> RunSummary:
+    """The stages in their order; the two fetches run side by side."""
+    options = run.options
+    fetched = fetch_dataset.submit(options.dataset)
+    base = fetch_weights.submit(options.model, options.weights)
+    dataset, weights = fetched.result(), base.result()
+    data = tokenise(dataset, options.data, options.training.seed)
+    tuned = fine_tune_model(run, dataset, weights, data)
+    models = {"base": weights.path, "tuned": tuned.checkpoint}
+    answers = [generate(run, role, path, data) for role, path in models.items()]
+    scores = [evaluate(run, models[answered.role], data, answered) for answered in answers]
+    return report(run, data, tuned, answers, scores)
 
 
 if __name__ == "__main__":

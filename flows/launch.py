@@ -41,7 +41,7 @@ def run_fine_tuning(given: dict[str, Any], resume: str | None) -> None:
                 summary = fine_tune(**arguments, resume_from=resume)
         except CancelledRun as stopped:
             raise RunStopped(str(stopped)) from stopped
-    print_summary(summary, home)
+    print_summary(summary.model_dump(mode="json"), home)
 
 
 UIS = {"mlflow": 5000, "prefect": 4200}

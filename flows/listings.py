@@ -110,9 +110,8 @@ def show(run: str, as_json: bool) -> None:
         print(json.dumps(summary, indent=2, ensure_ascii=False))
         return
     from flows.views import print_summary
-    from twolevers.records import RunSummary
 
-    print_summary(RunSummary.model_validate(summary), home)
+    print_summary(summary, home)
 
 
 def clean(older_than: float | None, keep: int, yes: bool) -> None:

@@ -8,6 +8,7 @@ one database at once break it.
 
 from __future__ import annotations
 
+import logging
 import os
 import socket
 import subprocess
@@ -43,7 +44,7 @@ def prefect_server(home: Home) -> Iterator[Callable[[], None]]:
     starting = FileLock(home.prefect / "start.lock")
     with log.open("w", encoding="utf-8") as output, starting:
         process = subprocess.Popen(
-            [sys.executable, "-m", "flows.temporary_server", str(port)],
+            [sys.executable, "-m", "flows.temporary_server", str(port), str(os.getpid())],
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=output,
@@ -70,10 +71,8 @@ def prefect_server(home: Home) -> Iterator[Callable[[], None]]:
 
 def _hand_over_logs() -> None:
     """Send Prefect's last log lines before their server goes."""
-    if "prefect.logging.handlers" in sys.modules:
-        from prefect.logging.handlers import APILogHandler
-
-        APILogHandler.flush()
+    for handler in logging.getLogger("prefect.flow_runs").handlers:
+        handler.flush()
 
 
 def _wait_until_ready(process: subprocess.Popen[bytes], address: str) -> None:
@@ -97,12 +96,8 @@ def _free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def _serve(port: int) -> None:
+def _serve(port: int, parent: int) -> None:
     """The server process. It ends with the process that started it, however that ended."""
-    import uvicorn
-    from prefect.server.api.server import create_app
-
-    parent = os.getppid()
 
     def leave_with_parent() -> None:
         while os.getppid() == parent:
@@ -110,9 +105,12 @@ def _serve(port: int) -> None:
         os._exit(0)
 
     threading.Thread(target=leave_with_parent, daemon=True).start()
+    import uvicorn
+    from prefect.server.api.server import create_app
+
     app = create_app(ephemeral=True, final=True)
     uvicorn.run(app, host="127.0.0.1", port=port, log_level="error", lifespan="on")
 
 
 if __name__ == "__main__":
-    _serve(int(sys.argv[1]))
+    _serve(port=int(sys.argv[1]), parent=int(sys.argv[2]))

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from rich.table import Table
 
 from flows.terminal import console
-from twolevers.records import RunSummary
 from twolevers.report.write import read_answers, seconds_text
 from twolevers.settings import Home
 
@@ -20,59 +21,72 @@ SCORES = {
 }
 
 
-def print_summary(summary: RunSummary, home: Home) -> None:
-    """Losses, times, scores, five answers side by side, and where to look next."""
+def print_summary(summary: Mapping[str, Any], home: Home) -> None:
+    """Losses, times, scores, five answers side by side, and where to look next.
+
+    Args:
+        summary: a `RunSummary` as JSON; what an unfinished run lacks is None or absent.
+    """
+    run_id = str(summary["mlflow_run_id"])
     console.print()
-    console.rule(f"[bold]{summary.model}[/bold] on {summary.hardware}", align="left")
-    console.print(_figures(summary))
-    if summary.base and summary.tuned:
+    hardware = summary.get("hardware") or summary["device"]
+    console.rule(f"[bold]{summary['model']}[/bold] on {hardware}", align="left")
+    console.print(_grid(_figures(summary)))
+    if summary["status"] == "FINISHED":
         console.print(_scores(summary))
-    answers = _answers(home.run_folder(summary.mlflow_run_id))
+    answers = _answers(home.run_folder(run_id))
     if answers is not None:
         console.print(answers)
-    run = summary.mlflow_run_id[:8]
-    rows = {
-        "checkpoint": _short(summary.checkpoint),
-        "run": summary.mlflow_run_id,
-        "ask it": f'twolevers generate --run {run} "What is the opposite of hot?"',
+    console.print(_grid(_next_steps(summary, run_id[:8])))
+
+
+def _figures(summary: Mapping[str, Any]) -> dict[str, str]:
+    threads = f", {summary.get('threads')} threads" if summary["device"] == "cpu" else ""
+    hardware = summary.get("hardware") or ""
+    figures = {
+        "status": summary["status"],
+        "data set": f"{summary.get('dataset') or '–'}, {summary.get('epochs') or '–'} epochs",
+        "device": f"{summary['device']}: {hardware}{threads}, {summary['precision']}",
+        "two epochs": seconds_text(summary["two_epoch_seconds"]),
+        "training": f"{seconds_text(summary['train_seconds'])}, "
+        f"{_shown(summary['tokens_per_second'], '{:,.0f} tokens/s')}",
+        "peak memory": _shown(_mebibytes(summary["peak_memory_bytes"]), "{:,.0f} MiB"),
+    }
+    for split in ("train", "val"):
+        before, after = (
+            _number(summary.get(f"{split}_loss_{when}")) for when in ("before", "after")
+        )
+        figures[f"{split} loss"] = f"{before} → {after}"
+    return figures
+
+
+def _next_steps(summary: Mapping[str, Any], run: str) -> dict[str, str]:
+    steps = {"checkpoint": _short(summary["checkpoint"]), "run": str(summary["mlflow_run_id"])}
+    if summary["status"] in ("KILLED", "FAILED"):
+        steps["continue"] = f"twolevers fine-tune --resume {run}"
+    if summary["checkpoint"]:
+        steps["ask it"] = f'twolevers generate --run {run} "What is the opposite of hot?"'
+    return steps | {
         "see it again": f"twolevers show {run}   (--json for a program)",
-        "MLflow": "twolevers ui mlflow    http://127.0.0.1:5000",
-        "Prefect": "twolevers ui prefect   http://127.0.0.1:4200",
+        "MLflow": "twolevers ui mlflow    then http://127.0.0.1:5000",
+        "Prefect": "twolevers ui prefect   then http://127.0.0.1:4200",
     }
-    grid = Table.grid(padding=(0, 2))
-    for name, text in rows.items():
-        grid.add_row(f"[bold]{name}[/bold]", text)
-    console.print(grid)
 
 
-def _figures(summary: RunSummary) -> Table:
+def _grid(rows: Mapping[str, str]) -> Table:
     grid = Table.grid(padding=(0, 2))
-    threads = f", {summary.threads} threads" if summary.device == "cpu" else ""
-    rows = {
-        "data set": f"{summary.dataset}, {summary.epochs} epochs",
-        "device": f"{summary.device}: {summary.hardware}{threads}, {summary.precision}",
-        "two epochs": seconds_text(summary.two_epoch_seconds),
-        "training": f"{seconds_text(summary.train_seconds)}, {_tokens(summary.tokens_per_second)}",
-        "peak memory": _memory(summary.peak_memory_bytes),
-        "train loss": f"{_number(summary.train_loss_before)} → {_number(summary.train_loss_after)}",
-        "val loss": f"{_number(summary.val_loss_before)} → {_number(summary.val_loss_after)}",
-    }
     for name, text in rows.items():
-        grid.add_row(f"[bold]{name}[/bold]", text)
+        grid.add_row(f"[bold]{name}[/bold]", _plain(text))
     return grid
 
 
-def _scores(summary: RunSummary) -> Table:
+def _scores(summary: Mapping[str, Any]) -> Table:
     table = Table(title="on the test split", title_justify="left", title_style="bold")
     table.add_column("score")
-    table.add_column("base", justify="right")
-    table.add_column("tuned", justify="right")
+    for role in ("base", "tuned"):
+        table.add_column(role, justify="right")
     for name, label in SCORES.items():
-        table.add_row(
-            label,
-            _number(getattr(summary.base, name)),
-            _number(getattr(summary.tuned, name)),
-        )
+        table.add_row(label, *(_number(summary[role][name]) for role in ("base", "tuned")))
     return table
 
 
@@ -101,21 +115,21 @@ def _cut(text: str, length: int = 120) -> str:
 
 
 def _number(value: float | None) -> str:
-    return "–" if value is None else f"{value:.3f}"
+    return _shown(value, "{:.3f}")
 
 
-def _tokens(value: float | None) -> str:
-    return "–" if value is None else f"{value:,.0f} tokens/s"
+def _shown(value: float | None, form: str) -> str:
+    return "–" if value is None else form.format(value)
 
 
-def _memory(value: int | None) -> str:
-    return "–" if value is None else f"{value / 2**20:,.0f} MiB"
+def _mebibytes(value: int | None) -> float | None:
+    return None if value is None else value / 2**20
 
 
-def _short(path: Path | None) -> str:
+def _short(path: str | None) -> str:
     if path is None:
         return "–"
     try:
-        return str(path.relative_to(Path.cwd()))
+        return str(Path(path).relative_to(Path.cwd()))
     except ValueError:
-        return str(path)
+        return path

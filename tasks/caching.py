@@ -13,29 +13,21 @@ from pathlib import Path
 from typing import Any
 
 from prefect.context import TaskRunContext
-from prefect.filesystems import LocalFileSystem
-from pydantic import BaseModel
+from prefect.settings import PREFECT_LOCAL_STORAGE_PATH
+from pydantic_core import to_jsonable_python
 
 from twolevers import __version__
 from twolevers.files import hash_of
-from twolevers.settings import Home
-
-
-def results_folder() -> Path:
-    """Where tasks' results lie: records as JSON, each under 10 kB."""
-    folder = Home().prefect / "results"
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder
 
 
 def stage_key(stage: str) -> Callable[[TaskRunContext, dict[str, Any]], str]:
     """The cache key of a stage. A kept result whose files have vanished is forgotten first."""
 
     def key(context: TaskRunContext, parameters: dict[str, Any]) -> str:
-        plain = {name: _plain(value) for name, value in parameters.items()}
-        flow_run = context.task_run.flow_run_id
-        found = f"{stage}-{hash_of([__version__, str(flow_run), plain])[:32]}"
-        _forget_if_vanished(results_folder() / found)
+        inputs = to_jsonable_python(parameters)
+        flow_run = str(context.task_run.flow_run_id)
+        found = f"{stage}-{hash_of([__version__, flow_run, inputs])[:32]}"
+        _forget_if_vanished(PREFECT_LOCAL_STORAGE_PATH.value() / found)
         return found
 
     return key
@@ -48,12 +40,7 @@ def stage(name: str) -> dict[str, Any]:
         "cache_key_fn": stage_key(name.replace(" ", "-")),
         "persist_result": True,
         "result_serializer": "json",
-        "result_storage": LocalFileSystem(basepath=str(results_folder())),
     }
-
-
-def _plain(value: Any) -> Any:
-    return value.model_dump(mode="json") if isinstance(value, BaseModel) else value
 
 
 def _forget_if_vanished(result: Path) -> None:

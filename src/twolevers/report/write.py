@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from twolevers.evaluation.tables import responses_frame, scores_frame
+from twolevers.evaluation.frames import responses_frame, scores_frame
 from twolevers.files import read_json
 from twolevers.fingerprint import workload_fingerprint
 from twolevers.records import (
@@ -37,13 +37,10 @@ def write_report(
     scored = {score.role: score for score in scores}
     summary = summarise(run, data, training, scored)
     tracker.log_summary(summary.model_dump(mode="json"), step=training.steps)
-    curves = [
-        json.loads(line) for line in training.history.read_text(encoding="utf-8").splitlines()
-    ]
     picture = loss_curve(
         run.folder / "loss-curve.png",
-        train=[(point["step"], point["train_loss"]) for point in curves],
-        val=[(point["step"], point["val_loss"]) for point in curves],
+        train=tracker.read_metric("train/eval_loss"),
+        val=tracker.read_metric("val/loss"),
         tokens_per_step=training.tokens / max(training.steps, 1),
         title=f"{run.options.model} on {run.hardware}, {data.dataset}",
     )

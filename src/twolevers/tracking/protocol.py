@@ -22,6 +22,9 @@ class Tracker(Protocol):
         """Metrics of one step, `tokens` seen so far. Returns at once; a value that is not finite
         becomes a tag. Metrics logged a second time for a step (after a resume) replace nothing."""
 
+    def read_metric(self, name: str) -> list[tuple[int, float]]:
+        """What was logged of a metric, (step, value), steps rising, the last value of each."""
+
     def set_tags(self, tags: Mapping[str, str]) -> None:
         """Tags of the run."""
 
@@ -50,6 +53,9 @@ class NullTracker:
     def log_params(self, params: Mapping[str, object]) -> None: ...
 
     def log_metrics(self, metrics: Mapping[str, float], *, step: int, tokens: int = 0) -> None: ...
+
+    def read_metric(self, name: str) -> list[tuple[int, float]]:
+        return []
 
     def set_tags(self, tags: Mapping[str, str]) -> None: ...
 

@@ -65,6 +65,19 @@ class MlflowTracker:
         """Metrics of one step; `tokens`, where given, is logged as `train/tokens`."""
         self.writer.put_metrics(metrics, step, tokens)
 
+    def read_metric(self, name: str) -> list[tuple[int, float]]:
+        """(step, value) of what MLflow holds of a metric; empty where it does not answer."""
+        self.flush()
+        found: dict[int, float] = {}
+
+        def read() -> None:
+            history = self._client.get_metric_history(self.run_id, name)
+            for metric in sorted(history, key=lambda metric: metric.timestamp):
+                found[metric.step] = metric.value
+
+        self._try(f"the course of {name} is not drawn", read)
+        return sorted(found.items())
+
     def set_tags(self, tags: Mapping[str, str]) -> None:
         """Tags of the run; a later value replaces an earlier one."""
         self.writer.put_tags(tags)
