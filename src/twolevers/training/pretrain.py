@@ -1,0 +1,261 @@
+"""Pretraining of a small GPT-2 on a closed vocabulary, exact and deterministic.
+
+Most of the 50,257 tokens never occur in a small corpus. All rows of the embedding that do not
+occur share one vector during training: the softmax over the full vocabulary is then
+
+    logsumexp(logits of the tokens in use, logit of the shared row + log(number of the others))
+
+which is the same number at a thirtieth of the work. At the end every unused row is that vector
+plus a little noise, so that fine-tuning can tell the rows apart.
+
+Everything random comes from generators made here from one seed; the same seed, CPU and number
+of threads give the same bits.
+"""
+
+from __future__ import annotations
+
+import math
+import platform
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import torch
+from safetensors.torch import save_file
+from torch import Tensor
+from torch.nn import functional as F
+
+from twolevers.files import atomic_folder, sha256_of, write_json
+from twolevers.models.catalog import GPT2Config
+from twolevers.models.gpt2 import GPT2, Attend
+from twolevers.training.pretrain_start import prepare_to_copy
+
+OnStep = Callable[[int, int, float, float], None]
+"""`on_step(step, total, loss, tokens_per_second)`, after each step."""
+
+_LAST = 50
+
+
+@dataclass(frozen=True)
+class PretrainOptions:
+    """How to pretrain.
+
+    `block` tokens of concatenated documents make one row, `batch` rows one step. Positions of
+    a row start at random between 0 and `max_offset`, so that no pattern is bound to a place.
+    `learning_rate` rises over `warmup` steps and falls along a cosine to a twentieth.
+    """
+
+    steps: int = 8_000
+    batch: int = 8
+    block: int = 128
+    max_offset: int = 40
+    learning_rate: float = 1e-3
+    warmup: int = 50
+    weight_decay: float = 0.1
+    noise: float = 0.05
+    seed: int = 123
+
+    @property
+    def tokens_per_step(self) -> int:
+        return self.batch * self.block
+
+
+@dataclass(frozen=True)
+class PretrainedModel:
+    """A model with its full vocabulary; `last_loss` is the mean of its last 50 steps, in nats
+    per token."""
+
+    model: GPT2
+    last_loss: float
+
+
+def causal_blocks(block: int) -> Attend:
+    """Causal attention within rows of equal length: one call for the whole batch."""
+
+    def attend(_layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        # (B * T, H, D) -> (B, H, T, D)
+        q, k, v = (t.unflatten(0, (-1, block)).transpose(1, 2) for t in (q, k, v))
+        out = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        return out.transpose(1, 2).flatten(0, 1)  # (B, H, T, D) -> (B * T, H, D)
+
+    return attend
+
+
+def pretrain(
+    documents: Iterator[Sequence[int]],
+    used_ids: Sequence[int],
+    config: GPT2Config,
+    options: PretrainOptions,
+    *,
+    on_step: OnStep | None = None,
+    on_checkpoint: Callable[[int, PretrainedModel], None] | None = None,
+    checkpoint_steps: int = 0,
+) -> PretrainedModel:
+    """Train from random weights.
+
+    Args:
+        documents: token ids of one document after another, each with its end of text.
+        used_ids: the tokens that occur; any other is read as one unknown token.
+        config: sizes of the model, with the full vocabulary.
+        options: how to train.
+        on_step: called after each step.
+        on_checkpoint: called with the model as it stands, every `checkpoint_steps` steps.
+        checkpoint_steps: 0 for none.
+    """
+    used = torch.tensor(sorted(set(used_ids)))
+    to_compact = torch.full((config.vocab_size,), len(used))
+    to_compact[used] = torch.arange(len(used))
+    # The last row stands for every token that is not in use.
+    model = GPT2(replace(config, vocab_size=len(used) + 1)).initialise(options.seed)
+    prepare_to_copy(model, options.seed)
+    bias = torch.zeros(len(used) + 1)
+    bias[-1] = math.log(config.vocab_size - len(used))
+
+    optimizer = _optimizer(model, options)
+    generator = torch.Generator().manual_seed(options.seed)
+    attend = causal_blocks(options.block)
+    losses: list[float] = []
+    began = time.perf_counter()
+    for step, ids in enumerate(_steps(documents, options)):
+        ids = to_compact[ids]
+        offsets = torch.randint(options.max_offset + 1, (options.batch, 1), generator=generator)
+        positions = (torch.arange(options.block) + offsets).flatten()  # (B, T) -> (B * T,)
+        for group in optimizer.param_groups:
+            group["lr"] = options.learning_rate * _schedule(step, options)
+        hidden = model(ids[:-1], positions, attend)
+        loss = F.cross_entropy(model.logits(hidden) + bias, ids[1:])
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+
+        done = step + 1
+        losses = [*losses[1 - _LAST :], loss.item()]
+        if on_step:
+            rate = options.tokens_per_step * done / (time.perf_counter() - began)
+            on_step(done, options.steps, losses[-1], rate)
+        if on_checkpoint and checkpoint_steps and done % checkpoint_steps == 0:
+            on_checkpoint(done, _with_full_vocabulary(model, config, used, losses, options))
+    return _with_full_vocabulary(model, config, used, losses, options)
+
+
+def _steps(documents: Iterator[Sequence[int]], options: PretrainOptions) -> Iterator[Tensor]:
+    """The documents end to end, cut into (B * T + 1,) ids: each step's inputs and the targets,
+    which are the same ids one further."""
+    waiting: list[int] = []
+    for _ in range(options.steps):
+        while len(waiting) <= options.tokens_per_step:
+            waiting.extend(next(documents))
+        yield torch.tensor(waiting[: options.tokens_per_step + 1])
+        del waiting[: options.tokens_per_step]
+
+
+def _optimizer(model: GPT2, options: PretrainOptions) -> torch.optim.Optimizer:
+    """AdamW; biases and layer norms do not decay."""
+    matrices = [p for p in model.parameters() if p.dim() > 1]
+    vectors = [p for p in model.parameters() if p.dim() == 1]
+    return torch.optim.AdamW(
+        [{"params": matrices}, {"params": vectors, "weight_decay": 0.0}],
+        lr=options.learning_rate,
+        betas=(0.9, 0.98),
+        weight_decay=options.weight_decay,
+        fused=True,
+    )
+
+
+def _schedule(step: int, options: PretrainOptions) -> float:
+    """Factor on the learning rate: linear up, then a cosine down to 1/20."""
+    if step < options.warmup:
+        return (step + 1) / options.warmup
+    done = (step - options.warmup) / max(1, options.steps - options.warmup)
+    return 0.05 + 0.95 * 0.5 * (1 + math.cos(math.pi * done))
+
+
+@torch.no_grad()
+def _with_full_vocabulary(
+    compact: GPT2,
+    config: GPT2Config,
+    used: Tensor,
+    losses: Sequence[float],
+    options: PretrainOptions,
+) -> PretrainedModel:
+    """The same model with every token: used rows in place, the shared one everywhere else."""
+    generator = torch.Generator().manual_seed(options.seed + 1)
+    rows = torch.empty(config.vocab_size, config.emb_dim)
+    rows.normal_(0.0, options.noise, generator=generator)
+    rows += compact.wte.weight[-1]
+    rows[used] = compact.wte.weight[:-1]
+    model = GPT2(config)
+    model.load_state_dict({**compact.state_dict(), "wte.weight": rows})
+    return PretrainedModel(model, sum(losses[-_LAST:]) / max(1, len(losses[-_LAST:])))
+
+
+def write_pretrained(
+    pretrained: PretrainedModel,
+    folder: Path,
+    options: PretrainOptions,
+    *,
+    steps: int,
+    seconds: float,
+    command: str,
+) -> None:
+    """Write the Hugging Face folder in float16, with `pretraining.json` beside the weights:
+    the file's hash, and what it took to make it (`seconds` of wall-clock, `steps` of them)."""
+    config = pretrained.model.config
+    with atomic_folder(folder) as temporary:
+        weights = temporary / "model.safetensors"
+        # Conv1D of the published checkpoints keeps its weights transposed against nn.Linear.
+        tensors = {
+            name: (t.T if ".c_" in name and t.dim() == 2 else t).half().contiguous()
+            for name, t in pretrained.model.state_dict().items()
+        }
+        save_file(tensors, weights, metadata={"format": "pt"})
+        write_json(
+            temporary / "config.json",
+            {
+                "activation_function": "gelu_new",
+                "architectures": ["GPT2LMHeadModel"],
+                "attn_pdrop": config.dropout,
+                "bos_token_id": 50256,
+                "embd_pdrop": config.dropout,
+                "eos_token_id": 50256,
+                "initializer_range": 0.02,
+                "layer_norm_epsilon": 1e-5,
+                "model_type": "gpt2",
+                "n_embd": config.emb_dim,
+                "n_head": config.num_heads,
+                "n_layer": config.num_layers,
+                "n_positions": config.context_length,
+                "resid_pdrop": config.dropout,
+                "tie_word_embeddings": True,
+                "vocab_size": config.vocab_size,
+            },
+        )
+        write_json(
+            temporary / "pretraining.json",
+            {
+                "sha256": sha256_of(weights),
+                "command": command,
+                "seconds": round(seconds, 1),
+                "steps": steps,
+                "tokens": steps * options.tokens_per_step,
+                "last_loss": round(pretrained.last_loss, 4),
+                "threads": torch.get_num_threads(),
+                "processor": processor_name(),
+                "torch": torch.__version__,
+                "date": datetime.now(UTC).date().isoformat(),
+                "options": asdict(options),
+            },
+        )
+
+
+def processor_name() -> str:
+    """The processor's name, for people."""
+    info = Path("/proc/cpuinfo")
+    if info.is_file():
+        for line in info.read_text(encoding="utf-8").splitlines():
+            if line.startswith("model name"):
+                return line.split(":", 1)[1].strip()
+    return platform.processor() or platform.machine()
