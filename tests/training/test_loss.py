@@ -123,6 +123,26 @@ def test_mean_loss_leaves_the_model_training_and_switches_dropout_off(batch):
     assert all(parameter.grad is None for parameter in model.parameters())
 
 
+def test_evaluation_does_no_gradient_work(model, batch, monkeypatch):
+    wanted = []
+    real = losses._walk
+    monkeypatch.setattr(
+        losses,
+        "_walk",
+        lambda *args, **kw: wanted.append(kw["wants_gradients"]) or real(*args, **kw),
+    )
+    mean_loss(model, [batch])
+    loss_sum(model, batch).backward()
+    assert wanted == [False, True]
+
+
+def test_a_second_backward_is_refused_not_wrong(model, batch):
+    loss = loss_sum(model, batch)
+    loss.backward(retain_graph=True)
+    with pytest.raises(RuntimeError, match="taken already"):
+        loss.backward()
+
+
 def test_no_supervised_token_is_no_number(model):
     assert math.isnan(mean_loss(model, [collate([Row([1, 2, 3], 3)])]))
 

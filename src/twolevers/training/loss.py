@@ -25,7 +25,7 @@ from twolevers.data.batch import IGNORE_INDEX, Batch
 from twolevers.models.attention import causal_within
 from twolevers.models.gpt2 import GPT2
 
-CHUNK_BYTES = {"cpu": 64 * 2**20, "cuda": 512 * 2**20, "mps": 128 * 2**20}
+CHUNK_BYTES = {"cpu": 48 * 2**20, "cuda": 512 * 2**20, "mps": 128 * 2**20}
 """Float32 logits held at once. On a CPU larger chunks fall out of the cache, and smaller ones
 read the embedding and its gradient too often."""
 
@@ -49,7 +49,9 @@ def loss_sum(model: GPT2, batch: Batch) -> Tensor:
     if batch.num_supervised < len(targets):
         supervised = (targets != IGNORE_INDEX).nonzero().squeeze(1)
         hidden, targets = hidden[supervised], targets[supervised]
-    loss: Tensor = _LinearCrossEntropy.apply(hidden, model.wte.weight, targets)
+    # Asked here: inside of an autograd function gradients are always switched off.
+    wants_gradients = torch.is_grad_enabled()
+    loss: Tensor = _LinearCrossEntropy.apply(hidden, model.wte.weight, targets, wants_gradients)
     return loss
 
 
@@ -77,60 +79,72 @@ class _LinearCrossEntropy(torch.autograd.Function):
     """Loss of (N, C) hidden states under the output layer `weight` (V, C), and both gradients.
 
     The gradients are known once the logits are, so they are computed on the way forward, while a
-    chunk's probabilities lie in the cache; backward only scales them. Under autocast the products
-    are done in its precision; softmax, the loss and the sums over chunks stay in float32.
+    chunk's probabilities lie in the cache; backward only scales them, in place, and so works once.
+    Under autocast the products are done in its precision; softmax, the loss and the sums over
+    chunks stay in float32.
     """
 
     @staticmethod
-    def forward(ctx: Any, hidden: Tensor, weight: Tensor, targets: Tensor) -> Tensor:
+    def forward(
+        ctx: Any, hidden: Tensor, weight: Tensor, targets: Tensor, wants_gradients: bool
+    ) -> Tensor:
         kind = hidden.device.type
         fast = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else weight.dtype
-        wants_gradient = any(ctx.needs_input_grad)
+        ctx.hidden_dtype = hidden.dtype
+        hidden, weight = hidden.to(fast), weight.to(fast)
         with torch.autocast(kind, enabled=False):
-            loss, *gradients = _walk(
-                hidden.to(fast), weight.to(fast), targets, wants_gradient=wants_gradient
-            )
-        if wants_gradient:
-            ctx.hidden_dtype = hidden.dtype
-            ctx.save_for_backward(*gradients)
+            loss, ctx.gradients = _walk(hidden, weight, targets, wants_gradients=wants_gradients)
+            if not loss.isfinite():
+                loss = _exact_loss(hidden, weight, targets)
         return loss
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, scale: Tensor) -> tuple[Tensor, Tensor, None]:
-        hidden_grad, weight_grad = ctx.saved_tensors
-        return (hidden_grad * scale).to(ctx.hidden_dtype), weight_grad * scale, None
+    def backward(ctx: Any, scale: Tensor) -> tuple[Tensor, Tensor, None, None]:
+        if ctx.gradients is None:
+            raise RuntimeError("the gradient of this loss was taken already: compute it again")
+        hidden_grad, weight_grad = ctx.gradients
+        ctx.gradients = None
+        return hidden_grad.mul_(scale).to(ctx.hidden_dtype), weight_grad.mul_(scale), None, None
 
 
 def _walk(
-    hidden: Tensor, weight: Tensor, targets: Tensor, *, wants_gradient: bool
-) -> tuple[Tensor, ...]:
-    """Summed loss, then (where wanted) the gradients of `hidden` and `weight`, all float32."""
+    hidden: Tensor, weight: Tensor, targets: Tensor, *, wants_gradients: bool
+) -> tuple[Tensor, tuple[Tensor, Tensor] | None]:
+    """Summed loss and (where wanted) the gradients of `hidden` and `weight`, all float32."""
     num_tokens, vocab_size = len(targets), len(weight)
     chunk = _chunk_length(num_tokens, vocab_size, hidden.device.type)
     buffer = hidden.new_empty((chunk, vocab_size), dtype=torch.float32)  # (K, V), used again
     loss = buffer.new_zeros(())
-    hidden_grad = torch.empty_like(hidden, dtype=torch.float32) if wants_gradient else None
-    weight_grad = torch.zeros_like(weight, dtype=torch.float32) if wants_gradient else None
+    if wants_gradients:
+        hidden_grad = torch.empty_like(hidden, dtype=torch.float32)
+        weight_grad = torch.empty_like(weight, dtype=torch.float32)
+        if num_tokens == 0:
+            weight_grad.zero_()
     for start in range(0, num_tokens, chunk):
         part = hidden[start : start + chunk]  # (K, C)
         target = targets[start : start + chunk, None]  # (K, 1)
         logits = _product(part, weight.t(), out=buffer[: len(part)])  # (K, V)
-        target_logit = logits.gather(1, target)  # (K, 1)
-        largest = logits.amax(1, keepdim=True)  # (K, 1)
         probabilities = torch.softmax(logits, 1, out=logits)
-        # log-sum-exp without a second pass of exp: the largest probability is exp(largest - lse)
-        lse = largest - probabilities.amax(1, keepdim=True).log()
-        loss += (lse - target_logit).sum()
-        if hidden_grad is not None and weight_grad is not None:
+        loss -= probabilities.gather(1, target).log_().sum()
+        if wants_gradients:
             # d loss / d logits = probabilities, less one at the target
-            slope = probabilities.scatter_add_(1, target, torch.full_like(largest, -1.0))
-            slope = slope.to(weight.dtype)
+            minus_one = probabilities.new_full((), -1.0).expand(target.shape)
+            slope = probabilities.scatter_add_(1, target, minus_one).to(weight.dtype)
             hidden_grad[start : start + chunk] = _product(slope, weight)
-            _add_product(weight_grad, slope.t(), part)
-    if hidden_grad is None or weight_grad is None:
-        return (loss,)
-    return loss, hidden_grad, weight_grad
+            _add_product(weight_grad, slope.t(), part, first=start == 0)
+    return loss, (hidden_grad, weight_grad) if wants_gradients else None
+
+
+def _exact_loss(hidden: Tensor, weight: Tensor, targets: Tensor) -> Tensor:
+    """Summed loss where a target's probability is below what float32 can hold (over 87 nats).
+
+    Slower by two passes over the logits, and needed so seldom that the usual walk leaves it out.
+    """
+    losses = []
+    for part, target in zip(hidden.split(32), targets.split(32), strict=True):
+        losses.append(F.cross_entropy(_product(part, weight.t()), target, reduction="sum"))
+    return torch.stack(losses).sum()
 
 
 def _chunk_length(num_tokens: int, vocab_size: int, kind: str) -> int:
@@ -150,9 +164,11 @@ def _product(a: Tensor, b: Tensor, out: Tensor | None = None) -> Tensor:
     return product.float() if out is None else out.copy_(product)
 
 
-def _add_product(total: Tensor, a: Tensor, b: Tensor) -> None:
-    """total += a @ b, the sum in float32."""
+def _add_product(total: Tensor, a: Tensor, b: Tensor, *, first: bool) -> None:
+    """total += a @ b, the sum in float32; the first product overwrites what stands there."""
     if a.dtype == torch.float32:
-        total.addmm_(a, b)
+        total.addmm_(a, b, beta=0 if first else 1)
+    elif first:
+        _product(a, b, out=total)
     else:
         total += _product(a, b)
