@@ -136,6 +136,8 @@ class MlflowTracker:
         except OSError as error:
             self._warn(f"The checkpoint {path} is not noted: {first_line(error)}")
         self.set_tags({names.CHECKPOINT: str(path)})
+        # Whoever resumes from here finds the metrics of all steps before.
+        self.writer.send_soon()
 
     def log_summary(self, summary: Mapping[str, Any], *, step: int) -> None:
         """The run's summary (keys: `names.SUMMARY_KEYS`) as a file, its figures as metrics."""
