@@ -16,6 +16,7 @@ from twolevers.models.gpt2 import GPT2
 from twolevers.training import loss as losses
 from twolevers.training.loss import loss_sum, mean_loss, plain_loss_sum
 from twolevers.training.precision import autocast
+from twolevers.training.shared_prefix import shared_prefix, weighted_positions
 
 CPU = Device("cpu", "a processor", 2, 0)
 
@@ -54,6 +55,37 @@ def test_equals_plain_loss_and_gradients(model, batch, tokens_a_chunk, monkeypat
     found, gradients = loss_and_gradients(loss_sum, model, batch)
     assert found == pytest.approx(expected, rel=1e-6)
     assert largest_difference(gradients, expected_gradients) < 1e-5
+
+
+@pytest.mark.parametrize("prompt_length", [0, 3, 9])
+@pytest.mark.parametrize("dropout", [0.0, 0.4])
+def test_a_prefix_that_all_rows_share_counts_for_each(model, prompt_length, dropout):
+    """Alike up to and with token 7; the target after it differs."""
+    prefix = [11, 12, 13, 14, 15, 16, 17]
+    rows = [[*prefix, 1, 2, 3], [*prefix, 4, 5], [*prefix, 6, 7, 8, 9], [*prefix, 1, 9]]
+    batch = collate([Row(row, min(prompt_length, len(row) - 1)) for row in rows])
+    shared = GPT2(type(TINY)(**{**TINY.to_dict(), "dropout": dropout}))
+    shared.load_state_dict(model.state_dict())
+    torch.manual_seed(1)
+    expected, expected_gradients = loss_and_gradients(plain_loss_sum, shared, batch)
+    torch.manual_seed(1)
+    found, gradients = loss_and_gradients(loss_sum, shared, batch)
+    assert found == pytest.approx(expected, rel=1e-6)
+    assert largest_difference(gradients, expected_gradients) < 1e-5
+    positions, counts = weighted_positions(batch, share=True)
+    assert counts.sum() == batch.num_supervised
+    if prompt_length == 0:
+        assert len(positions) == batch.num_supervised - 3 * 6
+
+
+def test_rows_alike_from_end_to_end(model):
+    batch = collate([Row([1, 2, 3, 4])] * 3)
+    assert shared_prefix(batch) == 3
+    assert mean_loss(model, [batch]) == pytest.approx(
+        mean_loss(model, [collate([Row([1, 2, 3, 4])])])
+    )
+    assert shared_prefix(collate([Row([1, 2, 3, 4])])) == 0
+    assert shared_prefix(collate([Row([1, 2, 3]), Row([5, 2, 3])])) == 0
 
 
 def test_bfloat16_is_as_near_to_float32_as_plain_autocast(model, batch):
@@ -129,7 +161,7 @@ def test_evaluation_does_no_gradient_work(model, batch, monkeypatch):
     monkeypatch.setattr(
         losses,
         "_walk",
-        lambda *args, **kw: wanted.append(kw["wants_gradients"]) or real(*args, **kw),
+        lambda *args, **kw: wanted.append(args[-1]) or real(*args, **kw),
     )
     mean_loss(model, [batch])
     loss_sum(model, batch).backward()

@@ -3,7 +3,8 @@
 A sum, not a mean: whoever adds batches up (gradient accumulation, an evaluation over several
 batches) divides once, by all supervised tokens, so that every token counts the same.
 
-Letters: N supervised tokens of a batch, K of them in one chunk, C embedding, V vocabulary.
+Letters: N positions whose loss is computed (supervised, a shared prefix once), K of them in one
+chunk, C embedding, V vocabulary.
 
 `loss_sum` is what training and evaluation call. It walks over the tokens in chunks and computes
 a chunk's logits, its loss and its share of the gradients in one go ("fused linear cross-entropy",
@@ -24,6 +25,7 @@ from torch.nn import functional as F
 from twolevers.data.batch import IGNORE_INDEX, Batch
 from twolevers.models.attention import causal_within
 from twolevers.models.gpt2 import GPT2
+from twolevers.training.shared_prefix import weighted_positions
 
 CHUNK_BYTES = {"cpu": 48 * 2**20, "cuda": 512 * 2**20, "mps": 128 * 2**20}
 """Float32 logits held at once. On a CPU larger chunks fall out of the cache, and smaller ones
@@ -45,13 +47,14 @@ def loss_sum(model: GPT2, batch: Batch) -> Tensor:
         A float32 scalar: nats, summed over `batch.num_supervised` tokens.
     """
     hidden = model(batch.input_ids, batch.positions, causal_within(batch.lengths))  # (tokens, C)
-    targets = batch.target_ids
-    if batch.num_supervised < len(targets):
-        supervised = (targets != IGNORE_INDEX).nonzero().squeeze(1)
-        hidden, targets = hidden[supervised], targets[supervised]
+    drops = model.training and model.config.dropout > 0
+    positions, counts = weighted_positions(batch, share=not drops)
+    hidden, targets = hidden[positions], batch.target_ids[positions]  # (N, C), (N,)
     # Asked here: inside of an autograd function gradients are always switched off.
     wants_gradients = torch.is_grad_enabled()
-    loss: Tensor = _LinearCrossEntropy.apply(hidden, model.wte.weight, targets, wants_gradients)
+    loss: Tensor = _LinearCrossEntropy.apply(
+        hidden, model.wte.weight, targets, counts, wants_gradients
+    )
     return loss
 
 
@@ -86,30 +89,37 @@ class _LinearCrossEntropy(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, hidden: Tensor, weight: Tensor, targets: Tensor, wants_gradients: bool
+        ctx: Any,
+        hidden: Tensor,
+        weight: Tensor,
+        targets: Tensor,
+        counts: Tensor,
+        wants_gradients: bool,
     ) -> Tensor:
         kind = hidden.device.type
         fast = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else weight.dtype
         ctx.hidden_dtype = hidden.dtype
         hidden, weight = hidden.to(fast), weight.to(fast)
         with torch.autocast(kind, enabled=False):
-            loss, ctx.gradients = _walk(hidden, weight, targets, wants_gradients=wants_gradients)
+            loss, ctx.gradients = _walk(hidden, weight, targets, counts, wants_gradients)
             if not loss.isfinite():
-                loss = _exact_loss(hidden, weight, targets)
+                loss = _exact_loss(hidden, weight, targets, counts)
         return loss
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, scale: Tensor) -> tuple[Tensor, Tensor, None, None]:
+    def backward(ctx: Any, scale: Tensor) -> tuple[Tensor, Tensor, None, None, None]:
         if ctx.gradients is None:
             raise RuntimeError("the gradient of this loss was taken already: compute it again")
         hidden_grad, weight_grad = ctx.gradients
         ctx.gradients = None
-        return hidden_grad.mul_(scale).to(ctx.hidden_dtype), weight_grad.mul_(scale), None, None
+        hidden_grad.mul_(scale)
+        weight_grad.mul_(scale)
+        return hidden_grad.to(ctx.hidden_dtype), weight_grad, None, None, None
 
 
 def _walk(
-    hidden: Tensor, weight: Tensor, targets: Tensor, *, wants_gradients: bool
+    hidden: Tensor, weight: Tensor, targets: Tensor, counts: Tensor, wants_gradients: bool
 ) -> tuple[Tensor, tuple[Tensor, Tensor] | None]:
     """Summed loss and (where wanted) the gradients of `hidden` and `weight`, all float32."""
     num_tokens, vocab_size = len(targets), len(weight)
@@ -124,26 +134,30 @@ def _walk(
     for start in range(0, num_tokens, chunk):
         part = hidden[start : start + chunk]  # (K, C)
         target = targets[start : start + chunk, None]  # (K, 1)
+        count = counts[start : start + chunk, None]  # (K, 1)
         logits = _product(part, weight.t(), out=buffer[: len(part)])  # (K, V)
         probabilities = torch.softmax(logits, 1, out=logits)
-        loss -= probabilities.gather(1, target).log_().sum()
+        loss -= (probabilities.gather(1, target).log_() * count).sum()
         if wants_gradients:
             # d loss / d logits = probabilities, less one at the target
             minus_one = probabilities.new_full((), -1.0).expand(target.shape)
             slope = probabilities.scatter_add_(1, target, minus_one).to(weight.dtype)
-            hidden_grad[start : start + chunk] = _product(slope, weight)
-            _add_product(weight_grad, slope.t(), part, first=start == 0)
+            hidden_grad[start : start + chunk] = _product(slope, weight) * count
+            _add_product(weight_grad, slope.t(), (part * count).to(part.dtype), first=start == 0)
     return loss, (hidden_grad, weight_grad) if wants_gradients else None
 
 
-def _exact_loss(hidden: Tensor, weight: Tensor, targets: Tensor) -> Tensor:
+def _exact_loss(hidden: Tensor, weight: Tensor, targets: Tensor, counts: Tensor) -> Tensor:
     """Summed loss where a target's probability is below what float32 can hold (over 87 nats).
 
     Slower by two passes over the logits, and needed so seldom that the usual walk leaves it out.
     """
-    losses = []
-    for part, target in zip(hidden.split(32), targets.split(32), strict=True):
-        losses.append(F.cross_entropy(_product(part, weight.t()), target, reduction="sum"))
+    losses = [
+        F.cross_entropy(_product(part, weight.t()), target, reduction="none") @ count
+        for part, target, count in zip(
+            hidden.split(32), targets.split(32), counts.split(32), strict=True
+        )
+    ]
     return torch.stack(losses).sum()
 
 
