@@ -102,6 +102,20 @@ def test_what_a_kill_left_of_the_first_start_does_not_matter(
     assert open_store(home, settings).experiment_id == "1"
 
 
+def test_what_a_kill_left_half_written_is_rolled_back(
+    home: Home, settings: Settings, store: Store
+) -> None:
+    path = home.mlflow / "mlflow.db"
+    write = (
+        "import os, sqlite3, sys; c = sqlite3.connect(sys.argv[1]); "
+        "c.execute('PRAGMA cache_size = 1'); c.execute('CREATE TABLE half (t)'); "
+        "c.executemany('INSERT INTO half VALUES (?)', [('x' * 3000,)] * 300); os._exit(9)"
+    )
+    assert subprocess.run([sys.executable, "-c", write, str(path)]).returncode == 9
+    assert path.with_name("mlflow.db-journal").is_file()
+    assert open_store(home, settings).experiment_id == "1"
+
+
 @pytest.mark.parametrize("address", ["./mlruns", "file:///tmp/mlruns", "mlruns", "ftp://host"])
 def test_addresses_that_newer_versions_refuse_are_refused_here(home: Home, address: str) -> None:
     with pytest.raises(InputError, match="neither a server nor a database"):

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from filelock import FileLock
 
-from twolevers.errors import InputError, Problem
+from twolevers.errors import InputError, Problem, TwoleversError
 
 
 def prepare_database(path: Path, location: str) -> None:
@@ -52,13 +52,16 @@ def _state(path: Path) -> tuple[str | None, str | None]:
     if not path.is_file() or path.stat().st_size == 0:
         return None, None
     try:
-        with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as database:
+        # Not `mode=ro`: what a killed process left half-written has to be rolled back first.
+        with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=rw", uri=True)) as database:
             database.execute("PRAGMA busy_timeout = 20000")
             revision = database.execute("SELECT version_num FROM alembic_version").fetchone()
             default = database.execute(
                 "SELECT artifact_location FROM experiments WHERE experiment_id = 0"
             ).fetchone()
     except sqlite3.Error as error:
+        if "locked" in str(error):
+            raise TwoleversError(f"{path} is locked by another process; try again.") from error
         raise InputError(
             Problem(
                 "tracking store",

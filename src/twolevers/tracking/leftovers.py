@@ -89,7 +89,8 @@ def _send(client: MlflowClient, run_id: str, entries: list[dict[str, Any]]) -> N
 
 
 def first_line(error: BaseException) -> str:
-    """An error as one line: its type and the first line of its message."""
+    """An error as one line: its type and the beginning of its message's first line."""
     text = str(error).strip()
     line = text.splitlines()[0] if text else ""
+    line = line if len(line) <= 300 else line[:299] + "…"
     return f"{type(error).__name__}: {line}" if line else type(error).__name__
