@@ -10,9 +10,10 @@ from rich.table import Table
 
 from flows.terminal import console
 from twolevers.environment import prepare_environment
+from twolevers.report.write import seconds_text
 from twolevers.settings import load_settings
 
-FIXED = ("name", "device", "run_id", "chosen", "status", "started")
+FIXED = ("name", "device", "run_id", "chosen", "status", "started", "2 epochs", "val loss", "match")
 """Columns that never break; the others give way in a narrow terminal."""
 
 
@@ -90,15 +91,20 @@ def runs(as_json: bool, limit: int) -> None:
     if as_json:
         _show(rows, True)
         return
-    columns = (
-        "run_id", "name", "status", "started", "two_epoch_seconds",
-        "val_loss_tuned", "exact_match_base", "exact_match_tuned",
-    )  # fmt: skip
-    short = [{name: row.get(name) for name in columns} for row in rows]
-    for row in short:
-        row["run_id"] = str(row["run_id"])[:8]
-        row["started"] = str(row["started"])[:16].replace("T", " ")
-    _show(short, False)
+    _show([_in_short(row) for row in rows], False)
+
+
+def _in_short(row: dict[str, Any]) -> dict[str, Any]:
+    """A run on one line of a terminal."""
+    return {
+        "run_id": str(row["run_id"])[:8],
+        "name": row["name"],
+        "status": row["status"],
+        "started": str(row["started"])[5:16].replace("T", " "),
+        "2 epochs": seconds_text(row["two_epoch_seconds"]),
+        "val loss": row["val_loss_tuned"],
+        "match": row["exact_match_tuned"],
+    }
 
 
 def show(run: str, as_json: bool) -> None:

@@ -75,6 +75,8 @@ def _next_steps(summary: Mapping[str, Any], run: str) -> dict[str, str]:
 
 def _grid(rows: Mapping[str, str]) -> Table:
     grid = Table.grid(padding=(0, 2))
+    grid.add_column(no_wrap=True)
+    grid.add_column(overflow="fold")
     for name, text in rows.items():
         grid.add_row(f"[bold]{name}[/bold]", _plain(text))
     return grid

@@ -39,6 +39,7 @@ class LogLines:
     def finish(self) -> None:
         if self.stage:
             self.write(f"{self.stage}: done in {time.monotonic() - self.began:.1f} s")
+            self.stage = ""
 
 
 def progress_line(

@@ -79,7 +79,7 @@ class Trainer:
     def run(self, start: Path | None, stop: StopFlag) -> TrainingResult:
         """Trains to the end, from where `start` stood if there is one."""
         state, recipe = self.state, self.recipe
-        self.progress.start("fine-tune", self.total_steps, "step")
+        self.progress.start("fine-tune", self.total_steps, "steps")
         try:
             if start is None:
                 state.train_loss_before, state.val_loss_before = self._evaluate()

@@ -1,0 +1,143 @@
+"""The whole main job once, as `make run` does it: no server, no network, the shipped model."""
+
+from __future__ import annotations
+
+import math
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from conftest import Command
+
+from twolevers.data.batch import Row, collate
+from twolevers.models.attention import causal_within
+from twolevers.models.weights import load_model
+
+
+@pytest.fixture(scope="module")
+def done(tmp_path_factory: pytest.TempPathFactory) -> tuple[Command, str]:
+    command = Command(tmp_path_factory.mktemp("home"))
+    return command, command.run("fine-tune")
+
+
+@pytest.fixture(scope="module")
+def summary(done: tuple[Command, str]) -> dict[str, Any]:
+    return done[0].json("show", "latest")
+
+
+def test_nano_learns_the_task(summary: dict[str, Any]) -> None:
+    base, tuned = summary["base"], summary["tuned"]
+    assert base["exact_match"] <= 0.05
+    assert tuned["exact_match"] >= 0.60
+    assert tuned["val_loss"] <= base["val_loss"] / 4
+
+
+def test_summary_has_every_key(summary: dict[str, Any]) -> None:
+    assert summary["model"].startswith("gpt2-nano (")
+    assert (summary["device"], summary["status"]) == ("cpu", "FINISHED")
+    assert summary["two_epoch_seconds"] == summary["train_seconds"] > 0
+    assert summary["tokens_per_second"] > 0
+    assert summary["peak_memory_bytes"] > 50e6
+    assert len(summary["mlflow_run_id"]) == 32
+    assert len(summary["prefect_flow_run_id"]) == 36
+    assert summary["fingerprint"]
+    for role in ("base", "tuned"):
+        for name in ("exact_match", "token_f1", "rouge_l", "chrf"):
+            assert 0 <= summary[role][name] <= 1
+        assert math.isfinite(summary[role]["val_loss"])
+        assert len(summary[role]["by_kind"]) >= 20
+
+
+def test_output_tells_what_came_out(done: tuple[Command, str], summary: dict[str, Any]) -> None:
+    _, output = done
+    for text in (
+        "two epochs",
+        "exact match",
+        "token F1",
+        "five answers",
+        "checkpoint",
+        "twolevers ui mlflow",
+        "twolevers ui prefect",
+        summary["mlflow_run_id"],
+        f"{summary['tuned']['exact_match']:.3f}",
+    ):
+        assert text in output
+    assert "step 0: train" in output  # plain lines where there is no terminal
+
+
+def test_checkpoint_loads_in_transformers(summary: dict[str, Any]) -> None:
+    from transformers import GPT2LMHeadModel
+
+    theirs = GPT2LMHeadModel.from_pretrained(summary["checkpoint"]).eval()
+    ours = load_model(Path(summary["checkpoint"])).eval()
+    batch = collate([Row([15496, 11, 995, 0, 50256])])
+    with torch.no_grad():
+        hidden = ours(batch.input_ids, batch.positions, causal_within(batch.lengths))
+        expected = theirs(batch.input_ids.unsqueeze(0)).logits.squeeze(0)
+        torch.testing.assert_close(ours.logits(hidden), expected, atol=1e-4, rtol=0)
+
+
+def test_run_is_tracked(done: tuple[Command, str], summary: dict[str, Any]) -> None:
+    home = done[0].home
+    run_id = summary["mlflow_run_id"]
+    with sqlite3.connect(home / "mlflow" / "mlflow.db") as database:
+        assert database.execute("select status from runs").fetchall() == [("FINISHED",)]
+        steps = database.execute(
+            "select count(*), max(step) from metrics where key = 'train/loss'"
+        ).fetchone()
+        params = dict(database.execute("select key, value from params").fetchall())
+        tags = dict(database.execute("select key, value from tags").fetchall())
+        inputs = database.execute("select count(*) from inputs").fetchone()
+    assert steps == (232, 231)
+    assert params["epochs"] == "2"
+    assert params["batch_size"] == "8"
+    assert params["model"] == summary["model"]
+    assert tags["prefect.flow_run_id"] == summary["prefect_flow_run_id"]
+    assert tags["twolevers.fingerprint"] == summary["fingerprint"]
+    assert inputs == (1,)
+    [artifacts] = (home / "mlflow").rglob(f"{run_id}/artifacts")
+    for name in ("responses.json", "scores.json", "loss-curve.png", "summary.json", "ledger.json"):
+        assert (artifacts / name).is_file()
+    stored = next(artifacts.rglob("epoch-2/model.safetensors"))
+    assert stored.samefile(Path(summary["checkpoint"]) / "model.safetensors")  # stored once
+
+
+def test_trainer_state_is_gone(summary: dict[str, Any]) -> None:
+    assert not list(Path(summary["checkpoint"]).parent.rglob("trainer_state*"))
+
+
+def test_generate_answers(done: tuple[Command, str]) -> None:
+    command, _ = done
+    tuned = command.run("generate", "--run", "latest", 'What is the opposite of "full"?')
+    base = command.run("generate", "--base", 'What is the opposite of "full"?', "--max-new-tokens", "20")
+    assert 0 < len(tuned.strip()) < 100
+    assert tuned != base
+
+
+def test_runs_are_listed(done: tuple[Command, str], summary: dict[str, Any]) -> None:
+    [run] = done[0].json("runs")
+    assert run["run_id"] == summary["mlflow_run_id"]
+    assert run["status"] == "FINISHED"
+    assert run["exact_match_tuned"] == pytest.approx(summary["tuned"]["exact_match"])
+    assert summary["mlflow_run_id"][:8] in done[0].run("runs")
+
+
+@pytest.mark.parametrize("form", ["mlflow id", "flow run id", "prefix", "checkpoint"])
+def test_run_can_be_named(
+    done: tuple[Command, str], summary: dict[str, Any], form: str
+) -> None:
+    name = {
+        "mlflow id": summary["mlflow_run_id"],
+        "flow run id": summary["prefect_flow_run_id"],
+        "prefix": summary["prefect_flow_run_id"][:8],
+        "checkpoint": summary["checkpoint"],
+    }[form]
+    assert done[0].json("show", name)["mlflow_run_id"] == summary["mlflow_run_id"]
+
+
+def test_finished_run_is_not_resumed_silently(done: tuple[Command, str]) -> None:
+    message = done[0].run("fine-tune", "--resume", "latest", status=2)
+    assert "has finished" in message
+    assert "--weights" in message

@@ -1,0 +1,59 @@
+"""A run that is stopped or killed, continued, ends with the weights of one left alone."""
+
+from __future__ import annotations
+
+import hashlib
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+from conftest import Command
+
+RECIPE = ("--epochs", "3", "--dropout", "0.1", "--max-new-tokens", "4")
+
+
+def weights_hash(command: Command, run: str = "latest") -> str:
+    checkpoint = Path(command.json("show", run)["checkpoint"])
+    return hashlib.sha256((checkpoint / "model.safetensors").read_bytes()).hexdigest()
+
+
+def wait_for(process: subprocess.Popen[str], text: str) -> str:
+    """Reads the process's output up to the line that holds `text`."""
+    assert process.stdout is not None
+    seen = ""
+    for line in process.stdout:
+        seen += line
+        if text in line:
+            return seen
+    pytest.fail(f"{text!r} never came:\n{seen}\n{process.stderr.read() if process.stderr else ''}")
+
+
+def test_stopped_and_killed_runs_end_with_the_same_bits(command: Command, small_data: Path) -> None:
+    arguments = ("fine-tune", "--dataset", str(small_data), *RECIPE)
+    command.run(*arguments)
+    undisturbed = weights_hash(command)
+
+    process = command.start(*arguments)
+    wait_for(process, "step 5:")
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=120)
+    assert process.returncode == 130, out + err
+    assert "Traceback" not in err
+    assert "twolevers fine-tune --resume " in err
+    stopped = command.json("show", "latest")
+    assert stopped["status"] == "KILLED"
+    assert stopped["two_epoch_seconds"] is None
+    command.run("fine-tune", "--resume", stopped["mlflow_run_id"])
+    resumed = command.json("show", stopped["mlflow_run_id"])
+    assert resumed["status"] == "FINISHED"
+    assert resumed["two_epoch_seconds"] is None
+    assert weights_hash(command) == undisturbed
+
+    process = command.start(*arguments)
+    wait_for(process, "epoch-2:")
+    process.kill()
+    process.communicate(timeout=120)
+    command.run("fine-tune", "--resume", "latest")
+    assert weights_hash(command) == undisturbed
+    assert [run["status"] for run in command.json("runs")] == ["FINISHED"] * 3
