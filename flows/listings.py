@@ -13,7 +13,18 @@ from twolevers.environment import prepare_environment
 from twolevers.report.write import seconds_text
 from twolevers.settings import load_settings
 
-FIXED = ("name", "device", "run_id", "chosen", "status", "started", "2 epochs", "val loss", "match")
+FIXED = (
+    "model",
+    "name",
+    "device",
+    "run_id",
+    "chosen",
+    "status",
+    "started",
+    "2 epochs",
+    "val loss",
+    "match",
+)
 """Columns that never break; the others give way in a narrow terminal."""
 
 
@@ -98,7 +109,8 @@ def _in_short(row: dict[str, Any]) -> dict[str, Any]:
     """A run on one line of a terminal."""
     return {
         "run_id": str(row["run_id"])[:8],
-        "name": row["name"],
+        "model": str(row["model"]).split(" ")[0],
+        "device": row["device"],
         "status": row["status"],
         "started": str(row["started"])[5:16].replace("T", " "),
         "2 epochs": seconds_text(row["two_epoch_seconds"]),
@@ -132,12 +144,12 @@ def clean(older_than: float | None, keep: int, yes: bool) -> None:
         return
     _show(
         [
-            {"what": str(item.path), "MB": f"{item.num_bytes / 1e6:,.1f}", "why": item.reason}
+            {"what": str(item.path), "MB": f"{item.bytes / 1e6:,.1f}", "why": item.reason}
             for item in plan.items
         ],
         False,
     )
-    total = sum(item.num_bytes for item in plan.items) / 1e6
+    total = plan.bytes / 1e6
     if yes:
         remove(plan)
         console.print(f"Removed {total:,.1f} MB.")

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from command import Command
 
 from flows import cli
 from twolevers.settings import Home
@@ -92,12 +93,7 @@ def test_choose_model_is_one_line(
     assert "settings.toml" in fails(capsys, monkeypatch, "models")
 
 
-def test_faults_in_the_data_end_the_command(
-    tmp_path: Path, command: object, capsys: pytest.CaptureFixture[str]
-) -> None:
-    from conftest import Command
-
-    assert isinstance(command, Command)
+def test_faults_in_the_data_end_the_command(tmp_path: Path, command: Command) -> None:
     entries = [{"instruction": f"say {n}", "input": "", "output": str(n)} for n in range(30)]
     entries[6]["output"] = ""
     (tmp_path / "bad.json").write_text(json.dumps(entries), encoding="utf-8")

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import torch
-from conftest import Command
+from command import Command
 
 from twolevers.data.batch import Row, collate
 from twolevers.models.attention import causal_within
@@ -111,7 +111,8 @@ def test_trainer_state_is_gone(summary: dict[str, Any]) -> None:
 def test_generate_answers(done: tuple[Command, str]) -> None:
     command, _ = done
     tuned = command.run("generate", "--run", "latest", 'What is the opposite of "full"?')
-    base = command.run("generate", "--base", 'What is the opposite of "full"?', "--max-new-tokens", "20")
+    question = ('What is the opposite of "full"?', "--max-new-tokens", "20")
+    base = command.run("generate", "--base", *question)
     assert 0 < len(tuned.strip()) < 100
     assert tuned != base
 
@@ -125,9 +126,7 @@ def test_runs_are_listed(done: tuple[Command, str], summary: dict[str, Any]) -> 
 
 
 @pytest.mark.parametrize("form", ["mlflow id", "flow run id", "prefix", "checkpoint"])
-def test_run_can_be_named(
-    done: tuple[Command, str], summary: dict[str, Any], form: str
-) -> None:
+def test_run_can_be_named(done: tuple[Command, str], summary: dict[str, Any], form: str) -> None:
     name = {
         "mlflow id": summary["mlflow_run_id"],
         "flow run id": summary["prefect_flow_run_id"],

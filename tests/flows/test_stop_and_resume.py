@@ -8,7 +8,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from conftest import Command
+from command import Command
 
 RECIPE = ("--epochs", "3", "--dropout", "0.1", "--max-new-tokens", "4")
 

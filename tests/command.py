@@ -1,0 +1,59 @@
+"""The command as a user runs it: in a process of its own, with sockets open to loopback only."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+BLOCKED = Path(__file__).parent / "flows" / "blocked"
+
+
+@dataclass
+class Command:
+    """`twolevers` over one home folder."""
+
+    home: Path
+    env: dict[str, str] = field(default_factory=dict)
+
+    def start(self, *arguments: str, script: Path | None = None) -> subprocess.Popen[str]:
+        what = [str(script)] if script else ["-m", "flows.cli"]
+        return subprocess.Popen(
+            [sys.executable, *what, *arguments],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            encoding="utf-8",
+            cwd=self.home,
+            env={
+                **os.environ,
+                "TWOLEVERS_HOME": str(self.home),
+                "PYTHONPATH": str(BLOCKED),
+                "COLUMNS": "120",
+                **self.env,
+            },
+        )
+
+    def run(
+        self, *arguments: str, status: int = 0, script: Path | None = None, seconds: float = 240
+    ) -> str:
+        """Standard output of a command that must end with `status`."""
+        process = self.start(*arguments, script=script)
+        try:
+            out, err = process.communicate(timeout=seconds)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            out, err = process.communicate()
+            pytest.fail(f"{arguments} took over {seconds} s\n{out[-3000:]}\n{err[-3000:]}")
+        assert process.returncode == status, f"{out[-3000:]}\n{err[-6000:]}"
+        assert "Traceback" not in err, err
+        return out if status == 0 else out + err
+
+    def json(self, *arguments: str) -> Any:
+        return json.loads(self.run(*arguments, "--json"))
