@@ -45,7 +45,9 @@ _SPACE = r"\t-\r \x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"
 # both sides and the newline between them get the tokens that they have in the whole.
 _CUT = re.compile(rf"\n(?=[^{_SPACE}])")
 # A long run of white space with text behind it overflows the stack of tiktoken's regex engine.
-_LONG_SPACE = re.compile(rf"[{_SPACE}]{{500,}}(?=[^{_SPACE}])")
+# (Tried from a run's first character only, and never with less of it: else a run at the end of a
+# text takes time by the square of its length.)
+_LONG_SPACE = re.compile(rf"(?<![{_SPACE}])[{_SPACE}]{{500,}}+(?=[^{_SPACE}])")
 _CHUNK_CHARS = 200_000
 _THREADS = min(4, os.cpu_count() or 1)
 
