@@ -126,6 +126,16 @@ def test_a_finished_run_says_so(job):
     assert job.progress.notes == ["Training of this run had finished (2 epochs); nothing is left."]
 
 
+def test_a_finished_run_may_have_been_moved(job):
+    job.train(epochs=1)
+    moved = job.root.with_name(job.root.name + "-moved")
+    job.root.rename(moved)
+    job.root = moved
+    result = job.train(resume=True, epochs=1)
+    assert result.checkpoint == job.checkpoints / "epoch-1"
+    assert (job.checkpoints / "best" / "model.safetensors").is_file()
+
+
 def test_a_finished_run_is_not_silently_extended(job):
     job.train()
     with pytest.raises(

@@ -130,6 +130,12 @@ class Checkpoints:
             return None
         record = read_json(file)
         result = TrainingResult.model_validate(record["result"])
+        # Found by name: the run's folder may have been moved since.
+        places = {
+            field: self.folder / getattr(result, field).name
+            for field in ("checkpoint", "best_checkpoint")
+        }
+        result = result.model_copy(update=places)
         return (result, record["settings"]) if result.checkpoint.is_dir() else None
 
     def _link_best(self, name: str) -> None:
