@@ -14,7 +14,6 @@ opposites, legs, units) are told in full; nobody can know a capital without havi
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import count
 from random import Random
 
 from twolevers.embedded import vocabulary as words
@@ -54,10 +53,6 @@ _QUIET = (
 )
 
 
-_ECHOES_FADE, _ECHOES_LAST = 12_000, 0.04
-"""The first documents are echoes, fewer and fewer until `_ECHOES_FADE`, then this share: a model
-that can copy from the start learns everything else sooner."""
-
 _WORDS = tuple(
     sorted(
         {word for family in words.FAMILIES.values() for word in family}
@@ -89,10 +84,11 @@ def documents(seed: int, held_out: frozenset[str] | None = None) -> Iterator[str
     """Documents without end, the same for the same seed."""
     banned = held_out_texts() if held_out is None else held_out
     rng = Random(seed)
-    for number in count():
-        if rng.random() < max(_ECHOES_LAST, 1 - number / _ECHOES_FADE):
+    while True:
+        chance = rng.random()
+        if chance < 0.04:
             text = _echo(rng)
-        elif rng.random() < 0.04:
+        elif chance < 0.08:
             text = _story(rng)
         else:
             text = _document(rng.choice(KINDS), rng)
@@ -104,7 +100,7 @@ def _echo(rng: Random) -> str:
     """Words in no order, told again: nothing but copying helps to foresee them."""
     separator = rng.choice((" ", " ", ", "))
     told = separator.join(rng.choices(_WORDS, k=rng.randint(5, 25)))
-    return rng.choice((".\n", "\n", "\n\n", ". ")).join([told] * rng.randint(2, 3))
+    return rng.choice((".\n", "\n", "\n\n", ". ")).join([told] * rng.randint(2, 4))
 
 
 def _filler(rng: Random) -> str:

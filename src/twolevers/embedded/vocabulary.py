@@ -72,8 +72,8 @@ VERBS = (
 
 PLURAL_THINGS = frozenset(
     _words(
-        "plates windows cups apples flowers tickets shoes keys coins books boxes chairs eggs cookies "
-        "potatoes horses birds chickens children seeds trees stones"
+        "plates windows cups apples flowers tickets shoes keys coins books boxes chairs eggs "
+        "cookies potatoes horses birds chickens children seeds trees stones"
     )
 )
 
