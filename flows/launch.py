@@ -10,8 +10,8 @@ from flows.temporary_server import prefect_server
 from twolevers.environment import prepare_environment
 from twolevers.errors import InputError, Problem, RunStopped, did_you_mean
 from twolevers.options import build_options
-from twolevers.plan import make_plan
 from twolevers.settings import load_settings
+from twolevers.tracking.runs import plan_run, run_to_continue
 
 
 def run_fine_tuning(given: dict[str, Any], resume: str | None) -> None:
@@ -24,9 +24,7 @@ def run_fine_tuning(given: dict[str, Any], resume: str | None) -> None:
     # Prefect's own log lines would tear the progress bars; its server keeps them all the same.
     os.environ.setdefault("PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL", "CRITICAL")
     options = build_options(given)
-    settings = load_settings()
-    if resume is None:
-        make_plan(options, settings)
+    plan_run(options, run_to_continue(resume) if resume else None)
     with prefect_server(home) as wait_until_ready:
         from prefect.exceptions import CancelledRun
 

@@ -1,4 +1,4 @@
-"""Arrows point one way: flows → tasks → core; and the folder `mlflow/` never shadows the package."""
+"""Arrows point one way: flows → tasks → core; `mlflow/` never shadows the package."""
 
 from __future__ import annotations
 

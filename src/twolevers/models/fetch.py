@@ -141,7 +141,7 @@ def _ways_out(entry: ModelEntry, offline: bool, retryable: bool) -> str:
 
 
 def _local(entry: ModelEntry, weights: str, home: Home) -> WeightsFolder:
-    path = _local_path(weights)
+    path = local_path(weights)
     files = weights_files(path)
     tensors = read_headers(path)
     problems = tensor_problems(path, entry.config, tensors)
@@ -162,7 +162,7 @@ def _local(entry: ModelEntry, weights: str, home: Home) -> WeightsFolder:
     )
 
 
-def _local_path(weights: str) -> Path:
+def local_path(weights: str) -> Path:
     """The user's words as a path, or an error that knows what else people write there."""
     way_out = "give a folder with model.safetensors, or one .safetensors file"
     if not weights.strip() or "\0" in weights:

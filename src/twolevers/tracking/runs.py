@@ -14,7 +14,7 @@ from twolevers.fingerprint import workload_fingerprint
 from twolevers.options import FineTuneOptions
 from twolevers.plan import Plan, make_plan, resume_options
 from twolevers.records import DatasetFile, FineTuneRun, TokenisedData, WeightsFolder
-from twolevers.settings import Home, Settings, load_settings
+from twolevers.settings import Home, load_settings
 from twolevers.tracking import names
 from twolevers.tracking.mlflow_tracker import attach_run, open_run
 from twolevers.tracking.queries import find_flow_run, find_run
@@ -39,10 +39,11 @@ def fine_tune_run(
         InputError: options that cannot be used; a run to resume that is unknown or finished.
     """
     home, settings = Home(), load_settings()
-    run_id = _run_to_continue(home, settings, flow_run_id, resume_from)
-    if run_id:
-        asked = resume_options(read_run_options(home.run_folder(run_id)), asked)
-    plan = make_plan(asked, settings)
+    run_id = run_to_continue(resume_from) if resume_from else None
+    if run_id is None and flow_run_id:
+        # A retry of the same flow run reopens the run that its first attempt opened.
+        run_id = find_flow_run(flow_run_id, home, settings)
+    plan = plan_run(asked, run_id)
     with open_run(
         home=home,
         settings=settings,
@@ -127,13 +128,24 @@ def read_run_options(folder: Path) -> FineTuneOptions:
     return FineTuneOptions.model_validate(read_json(file))
 
 
-def _run_to_continue(
-    home: Home, settings: Settings, flow_run_id: str | None, resume_from: str | None
-) -> str | None:
-    if resume_from is None:
-        # A retry of the same flow run reopens the run that its first attempt opened.
-        return find_flow_run(flow_run_id, home, settings) if flow_run_id else None
-    found = find_run(resume_from, home, settings)
+def plan_run(asked: FineTuneOptions, run_id: str | None = None) -> Plan:
+    """What will run: `asked`, or the options of the run to continue, changed where asked.
+
+    Raises:
+        InputError: every option that cannot be used.
+    """
+    if run_id:
+        asked = resume_options(read_run_options(Home().run_folder(run_id)), asked)
+    return make_plan(asked, load_settings())
+
+
+def run_to_continue(resume_from: str) -> str:
+    """MLflow's id of the run that `resume_from` names.
+
+    Raises:
+        InputError: no such run, or one that has finished.
+    """
+    found = find_run(resume_from, Home(), load_settings())
     if found.run_id is None:
         raise InputError(
             Problem("resume", resume_from, "is no run's checkpoint", "see `twolevers runs`")
