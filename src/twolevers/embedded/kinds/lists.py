@@ -110,6 +110,7 @@ KINDS = (
         ),
         ("words in alphabetical order", "a list in alphabetical order", "a list from A to Z"),
         ("The words {x} in alphabetical order: {y}", "{x}. The same from A to Z: {y}"),
+        asked=False,
     ),
     Kind(
         "odd_one_out",
@@ -121,6 +122,7 @@ KINDS = (
         ),
         ("the odd one out", "a word that does not belong", "the word different from the others"),
         ("Among {x} the odd one out is: {y}", "{x}. The one that does not belong: {y}"),
+        asked=False,
     ),
     Kind(
         "larger_number",
@@ -132,5 +134,6 @@ KINDS = (
         ),
         ("which number is larger", "two numbers compared", "the larger of two numbers"),
         ("Of {x}, the larger comes first: {y}", "{x} are two numbers. {y}"),
+        asked=False,
     ),
 )
