@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import torch
 from safetensors.torch import save_file
@@ -146,8 +147,12 @@ def _optimizer(model: GPT2, options: PretrainOptions) -> torch.optim.Optimizer:
     """AdamW; biases and layer norms do not decay."""
     matrices = [p for p in model.parameters() if p.dim() > 1]
     vectors = [p for p in model.parameters() if p.dim() == 1]
+    groups: list[dict[str, Any]] = [
+        {"params": matrices},
+        {"params": vectors, "weight_decay": 0.0},
+    ]
     return torch.optim.AdamW(
-        [{"params": matrices}, {"params": vectors, "weight_decay": 0.0}],
+        groups,
         lr=options.learning_rate,
         betas=(0.9, 0.98),
         weight_decay=options.weight_decay,

@@ -18,7 +18,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from twolevers.models.gpt2 import GPT2
+from twolevers.models.gpt2 import GPT2, Block
 
 _EMBEDDING_STD = 0.1
 _HIGHEST, _LOWEST = 2.5, 0.002  # of the waves, in radians a token
@@ -40,6 +40,7 @@ def prepare_to_copy(model: GPT2, seed: int) -> None:
     read = _orthogonal(c, generator).view(config.num_heads, d, c)  # what each head carries
     write = _orthogonal(c, generator).view(config.num_heads, d, c)  # where layer 0 puts it
     for layer, block in enumerate(model.h):
+        assert isinstance(block, Block)
         query, key, value = block.attn.c_attn.weight.view(3, config.num_heads, d, c)
         output = block.attn.c_proj.weight.view(c, config.num_heads, d)
         own = _orthogonal(c, generator).view(config.num_heads, d, c)
