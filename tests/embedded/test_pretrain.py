@@ -18,11 +18,11 @@ from twolevers.files import sha256_of
 from twolevers.models.attention import causal_within
 from twolevers.models.catalog import GPT2Config, find_model
 from twolevers.models.gpt2 import GPT2
-from twolevers.training.pretrain import PretrainOptions, pretrain
+from twolevers.training.pretrain import PretrainOptions, causal_padded, pretrain
 from twolevers.training.pretrain_start import prepare_to_copy
 
 TINY = GPT2Config(emb_dim=32, num_layers=2, num_heads=2)
-OPTIONS = PretrainOptions(steps=50, tokens_per_step=256, warmup=10)
+OPTIONS = PretrainOptions(steps=50, tokens_per_step=256, echo_steps=10, warmup=10)
 
 
 def test_fifty_steps_twice_give_the_same_bits(tmp_path: Path) -> None:
@@ -49,7 +49,13 @@ def test_shared_row_is_the_softmax_over_the_full_vocabulary() -> None:
     """The loss that pretraining reports is the one that the full model has."""
     config = GPT2Config(emb_dim=16, num_layers=1, num_heads=2, vocab_size=97, context_length=64)
     options = PretrainOptions(
-        steps=1, tokens_per_step=12, max_offset=0, learning_rate=0.0, noise=0.0
+        steps=1,
+        tokens_per_step=12,
+        echo_steps=0,
+        echo_share=0.0,
+        max_offset=0,
+        learning_rate=0.0,
+        noise=0.0,
     )
     documents = [[5, 9, 11, 40, 5], [9, 11, 5, 5, 40, 9, 9], [5, 9, 40, 5]]
     pretrained = pretrain(iter(documents), [5, 9, 11, 40], config, options)
@@ -59,6 +65,14 @@ def test_shared_row_is_the_softmax_over_the_full_vocabulary() -> None:
     full = F.cross_entropy(pretrained.model.logits(hidden), batch.target_ids)
     assert pretrained.last_loss == pytest.approx(full.item(), abs=1e-5)
     assert pretrained.tokens == batch.num_tokens == 13
+
+
+def test_padded_attention_is_that_of_the_sequences() -> None:
+    q, k, v = torch.randn(3, 9, 2, 4, generator=torch.Generator().manual_seed(1))
+    lengths = [4, 2, 3]
+    torch.testing.assert_close(
+        causal_padded(lengths)(0, q, k, v), causal_within(lengths)(0, q, k, v)
+    )
 
 
 def test_start_can_copy() -> None:

@@ -30,9 +30,8 @@ from torch.nn import functional as F
 
 from twolevers.data.batch import Batch, Row, collate
 from twolevers.files import atomic_folder, sha256_of, write_json
-from twolevers.models.attention import causal_within
 from twolevers.models.catalog import GPT2Config
-from twolevers.models.gpt2 import GPT2
+from twolevers.models.gpt2 import GPT2, Attend
 from twolevers.training.pretrain_start import prepare_to_copy
 
 OnStep = Callable[[int, int, float, float], None]
@@ -47,13 +46,17 @@ class PretrainOptions:
 
     A step reads whole documents until it has `tokens_per_step`. Positions of a document start at
     random between 0 and `max_offset`, so that no pattern is bound to a place.
+    The first `echo_steps` read no text but echoes, random tokens told three times, and later steps
+    a share of them: a model that can copy learns sooner what to copy.
     `learning_rate` rises over `warmup` steps and falls along a cosine to a twentieth.
     """
 
-    steps: int = 7_000
+    steps: int = 2_900
     tokens_per_step: int = 1_024
     max_offset: int = 90
-    learning_rate: float = 1.5e-3
+    echo_steps: int = 160
+    echo_share: float = 0.2
+    learning_rate: float = 1.2e-3
     warmup: int = 50
     weight_decay: float = 0.1
     noise: float = 0.05
@@ -105,14 +108,14 @@ def pretrain(
     losses: list[float] = []
     began = time.perf_counter()
     tokens = 0
-    for step, batch in enumerate(_batches(documents, options)):
+    for step, batch in enumerate(_batches(documents, used, options)):
         offsets = torch.randint(
             options.max_offset + 1, (len(batch.lengths),), generator=generator
         ).repeat_interleave(torch.tensor(batch.lengths))  # (N,)
         for group in optimizer.param_groups:
             group["lr"] = options.learning_rate * _schedule(step, options)
         hidden = model(
-            to_compact[batch.input_ids], batch.positions + offsets, causal_within(batch.lengths)
+            to_compact[batch.input_ids], batch.positions + offsets, causal_padded(batch.lengths)
         )
         loss = F.cross_entropy(model.logits(hidden) + bias, to_compact[batch.target_ids])
         loss.backward()
@@ -131,16 +134,51 @@ def pretrain(
     return _with_full_vocabulary(model, config, used, losses, tokens, options)
 
 
-def _batches(documents: Iterator[Sequence[int]], options: PretrainOptions) -> Iterator[Batch]:
-    """Whole documents, as many as fill `tokens_per_step`. Each sees itself alone: read across
-    documents, a small model did not find out in 1.8 million tokens that answers copy."""
-    for _ in range(options.steps):
+def _batches(
+    documents: Iterator[Sequence[int]], used: Tensor, options: PretrainOptions
+) -> Iterator[Batch]:
+    """Echoes, then whole documents, as many as fill `tokens_per_step`. Each sees itself alone:
+    read across documents, a small model did not find out in 1.8 million tokens that answers copy.
+    """
+    generator = torch.Generator().manual_seed(options.seed + 3)
+    for step in range(options.steps):
+        share = 1.0 if step < options.echo_steps else options.echo_share
         rows: list[Row] = []
         tokens = 0
         while tokens < options.tokens_per_step:
-            rows.append(Row(next(documents)))
+            if tokens < share * options.tokens_per_step:
+                rows.append(Row(_echo(used, generator)))
+            else:
+                rows.append(Row(next(documents)))
             tokens += len(rows[-1].token_ids) - 1
         yield collate(rows)
+
+
+def _echo(used: Tensor, generator: torch.Generator) -> list[int]:
+    """5 to 19 random tokens, told three times: only copying foresees them."""
+    length = int(torch.randint(5, 20, (1,), generator=generator))
+    told: list[int] = used[torch.randint(len(used), (length,), generator=generator)].tolist()
+    return told * 3
+
+
+def causal_padded(lengths: Sequence[int]) -> Attend:
+    """What `causal_within` computes, for many short sequences: one call over all of them, each
+    padded to the longest. Padding stands behind a sequence, where nothing looks at it."""
+    sizes = torch.tensor(lengths)
+    b, t = len(lengths), max(lengths)
+    starts = sizes.cumsum(0) - sizes
+    rows = torch.arange(b).repeat_interleave(sizes)
+    places = rows * t + torch.arange(int(sizes.sum())) - starts.repeat_interleave(sizes)  # (N,)
+
+    def padded(x: Tensor) -> Tensor:  # (N, H, D) -> (B, H, T, D)
+        laid = x.new_zeros(b * t, *x.shape[1:]).index_copy(0, places, x)
+        return laid.unflatten(0, (b, t)).transpose(1, 2)
+
+    def attend(_layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        out = F.scaled_dot_product_attention(padded(q), padded(k), padded(v), is_causal=True)
+        return out.transpose(1, 2).flatten(0, 1).index_select(0, places)  # (N, H, D)
+
+    return attend
 
 
 def _optimizer(model: GPT2, options: PretrainOptions) -> torch.optim.Optimizer:
