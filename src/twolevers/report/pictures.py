@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
+import numpy.typing as npt
+
 from twolevers.files import atomic_file
 
 Curve = Sequence[tuple[int, float]]
@@ -51,10 +54,15 @@ def loss_curve(path: Path, *, train: Curve, val: Curve, tokens_per_step: float, 
     axes.grid(alpha=0.25)
     axes.spines[["right"]].set_visible(False)
     if tokens_per_step > 0:
-        upper = axes.secondary_xaxis(
-            "top",
-            functions=(lambda x: x * tokens_per_step / 1e3, lambda x: x * 1e3 / tokens_per_step),
-        )
+        thousands = tokens_per_step / 1e3
+
+        def to_tokens(steps: npt.ArrayLike) -> npt.ArrayLike:
+            return np.asarray(steps) * thousands
+
+        def to_steps(tokens: npt.ArrayLike) -> npt.ArrayLike:
+            return np.asarray(tokens) / thousands
+
+        upper = axes.secondary_xaxis("top", functions=(to_tokens, to_steps))
         upper.set_xlabel("thousand tokens seen")
     if axes.lines:
         axes.legend(frameon=False)

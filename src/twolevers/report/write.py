@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ from twolevers.fingerprint import workload_fingerprint
 from twolevers.records import (
     FineTuneRun,
     Responses,
+    Role,
     RunSummary,
     Scores,
     TokenisedData,
@@ -57,7 +58,7 @@ def summarise(
     run: FineTuneRun,
     data: TokenisedData,
     training: TrainingResult,
-    scored: dict[str, Scores],
+    scored: Mapping[Role, Scores],
 ) -> RunSummary:
     """The run in one record."""
     options = run.options
