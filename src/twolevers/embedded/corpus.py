@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from random import Random
 
 from twolevers.embedded import vocabulary as words
+from twolevers.embedded.forms import all_forms
 from twolevers.embedded.grammar import action, capital
 from twolevers.embedded.kinds import KINDS, Kind, facts
 from twolevers.embedded.write_data import TRAIN_ROUNDS, entries_of
@@ -90,6 +91,8 @@ def documents(seed: int, held_out: frozenset[str] | None = None) -> Iterator[str
             text = _echo(rng)
         elif chance < 0.08:
             text = _story(rng)
+        elif chance < 0.50:
+            text = all_forms(rng)
         else:
             text = _document(rng.choice(KINDS), rng)
         if not any(held in text for held in banned):

@@ -79,7 +79,7 @@ MODELS: dict[str, ModelEntry] = {
     for entry in (
         _entry(
             "gpt2-nano",
-            GPT2Config(emb_dim=128, num_layers=6, num_heads=4),
+            GPT2Config(emb_dim=128, num_layers=4, num_heads=4),
             "ships with the package, fine-tunes in seconds",
             learning_rate=1e-3,
         ),

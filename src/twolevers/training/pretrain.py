@@ -28,7 +28,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 from torch.nn import functional as F
 
-from twolevers.data.batch import Batch, Row, collate
+from twolevers.data.tokenizer import END_OF_TEXT
 from twolevers.files import atomic_folder, sha256_of, write_json
 from twolevers.models.catalog import GPT2Config
 from twolevers.models.gpt2 import GPT2, Attend
@@ -44,23 +44,28 @@ _LAST = 50
 class PretrainOptions:
     """How to pretrain.
 
-    A step reads whole documents until it has `tokens_per_step`. Positions of a document start at
-    random between 0 and `max_offset`, so that no pattern is bound to a place.
-    The first `echo_steps` read no text but echoes, random tokens told three times, and later steps
-    a share of them: a model that can copy learns sooner what to copy.
-    `learning_rate` rises over `warmup` steps and falls along a cosine to a twentieth.
+    A step reads `rows` rows of `block` tokens, documents end to end; each document sees itself
+    alone. Its positions start at random between 0 and `max_offset`, so that no pattern is bound
+    to a place. The first `echo_steps` read no text but echoes, random tokens told three times,
+    and of later documents `echo_share` are echoes: a model that can copy learns sooner what to
+    copy. `learning_rate` rises over `warmup` steps and falls along a cosine to a twentieth.
     """
 
-    steps: int = 2_900
-    tokens_per_step: int = 1_024
+    steps: int = 8_500
+    rows: int = 16
+    block: int = 128
     max_offset: int = 90
-    echo_steps: int = 160
-    echo_share: float = 0.2
-    learning_rate: float = 1.2e-3
+    echo_steps: int = 100
+    echo_share: float = 0.1
+    learning_rate: float = 1.5e-3
     warmup: int = 50
     weight_decay: float = 0.1
     noise: float = 0.05
     seed: int = 123
+
+    @property
+    def tokens_per_step(self) -> int:
+        return self.rows * self.block
 
 
 @dataclass(frozen=True)
@@ -108,23 +113,20 @@ def pretrain(
     losses: list[float] = []
     began = time.perf_counter()
     tokens = 0
-    for step, batch in enumerate(_batches(documents, used, options)):
-        offsets = torch.randint(
-            options.max_offset + 1, (len(batch.lengths),), generator=generator
-        ).repeat_interleave(torch.tensor(batch.lengths))  # (N,)
+    for step, ids in enumerate(_blocks(documents, used, options)):
+        positions, attend = _alone(ids[:-1].view(-1, options.block), options, generator)
         for group in optimizer.param_groups:
             group["lr"] = options.learning_rate * _schedule(step, options)
-        hidden = model(
-            to_compact[batch.input_ids], batch.positions + offsets, causal_padded(batch.lengths)
-        )
-        loss = F.cross_entropy(model.logits(hidden) + bias, to_compact[batch.target_ids])
+        ids = to_compact[ids]
+        hidden = model(ids[:-1], positions, attend)
+        loss = F.cross_entropy(model.logits(hidden) + bias, ids[1:])
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
 
         done = step + 1
-        tokens += batch.num_tokens
+        tokens += options.tokens_per_step
         losses = [*losses[1 - _LAST :], loss.item()]
         if on_step:
             rate = tokens / (time.perf_counter() - began)
@@ -134,51 +136,54 @@ def pretrain(
     return _with_full_vocabulary(model, config, used, losses, tokens, options)
 
 
-def _batches(
+def _blocks(
     documents: Iterator[Sequence[int]], used: Tensor, options: PretrainOptions
-) -> Iterator[Batch]:
-    """Echoes, then whole documents, as many as fill `tokens_per_step`. Each sees itself alone:
-    read across documents, a small model did not find out in 1.8 million tokens that answers copy.
-    """
+) -> Iterator[Tensor]:
+    """The tokens of a step and the one that follows, (rows * block + 1,); the next step begins
+    with that one."""
     generator = torch.Generator().manual_seed(options.seed + 3)
+    size = options.tokens_per_step + 1
+    stream: list[int] = []
     for step in range(options.steps):
         share = 1.0 if step < options.echo_steps else options.echo_share
-        rows: list[Row] = []
-        tokens = 0
-        while tokens < options.tokens_per_step:
-            if tokens < share * options.tokens_per_step:
-                rows.append(Row(_echo(used, generator)))
-            else:
-                rows.append(Row(next(documents)))
-            tokens += len(rows[-1].token_ids) - 1
-        yield collate(rows)
+        while len(stream) < size:
+            echo = share > 0 and torch.rand((), generator=generator).item() < share
+            stream += _echo(used, generator) if echo else next(documents)
+        yield torch.tensor(stream[:size])
+        stream = stream[size - 1 :]
 
 
 def _echo(used: Tensor, generator: torch.Generator) -> list[int]:
     """5 to 19 random tokens, told three times: only copying foresees them."""
     length = int(torch.randint(5, 20, (1,), generator=generator))
     told: list[int] = used[torch.randint(len(used), (length,), generator=generator)].tolist()
-    return told * 3
+    return [*told * 3, END_OF_TEXT]
 
 
-def causal_padded(lengths: Sequence[int]) -> Attend:
-    """What `causal_within` computes, for many short sequences: one call over all of them, each
-    padded to the longest. Padding stands behind a sequence, where nothing looks at it."""
-    sizes = torch.tensor(lengths)
-    b, t = len(lengths), max(lengths)
-    starts = sizes.cumsum(0) - sizes
-    rows = torch.arange(b).repeat_interleave(sizes)
-    places = rows * t + torch.arange(int(sizes.sum())) - starts.repeat_interleave(sizes)  # (N,)
-
-    def padded(x: Tensor) -> Tensor:  # (N, H, D) -> (B, H, T, D)
-        laid = x.new_zeros(b * t, *x.shape[1:]).index_copy(0, places, x)
-        return laid.unflatten(0, (b, t)).transpose(1, 2)
+def _alone(
+    rows: Tensor, options: PretrainOptions, generator: torch.Generator
+) -> tuple[Tensor, Attend]:
+    """Positions (B * T,) and attention for rows (B, T) of documents that each see themselves
+    alone; a document ends with its end of text."""
+    b, t = rows.shape
+    ends = (rows == END_OF_TEXT).long()
+    document = ends.cumsum(1) - ends  # (B, T): its number within the row
+    begins = torch.ones_like(document, dtype=torch.bool)
+    begins[:, 1:] = document[:, 1:] != document[:, :-1]
+    places = torch.arange(t).expand(b, t)
+    start = torch.where(begins, places, 0).cummax(1).values
+    offsets = torch.randint(options.max_offset + 1, (b, t), generator=generator)
+    positions = places - start + offsets.gather(1, document)
+    same = document[:, :, None] == document[:, None, :]
+    mask = (same & torch.ones(t, t, dtype=torch.bool).tril())[:, None]  # (B, 1, T, T)
 
     def attend(_layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        out = F.scaled_dot_product_attention(padded(q), padded(k), padded(v), is_causal=True)
-        return out.transpose(1, 2).flatten(0, 1).index_select(0, places)  # (N, H, D)
+        # (B * T, H, D) -> (B, H, T, D)
+        q, k, v = (x.unflatten(0, (b, t)).transpose(1, 2) for x in (q, k, v))
+        out = F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
+        return out.transpose(1, 2).flatten(0, 1)
 
-    return attend
+    return positions.flatten(), attend
 
 
 def _optimizer(model: GPT2, options: PretrainOptions) -> torch.optim.Optimizer:

@@ -8,7 +8,7 @@ from twolevers.embedded import vocabulary as words
 from twolevers.embedded.kinds.base import Example, Kind
 
 _WORDS = tuple(sorted({word for family in words.FAMILIES.values() for word in family}))
-_NUMBERS = ("zero", "one", "two", "three", "four", "five", "six", "seven")
+NUMBERS = ("zero", "one", "two", "three", "four", "five", "six", "seven")
 
 
 def _list(rng: Random, low: int, high: int) -> list[str]:
@@ -17,7 +17,7 @@ def _list(rng: Random, low: int, high: int) -> list[str]:
 
 def _count(rng: Random) -> Example:
     items = _list(rng, 2, 6)
-    return Example(", ".join(items), f"The list has {_NUMBERS[len(items)]} items.")
+    return Example(", ".join(items), f"The list has {NUMBERS[len(items)]} items.")
 
 
 def _first(rng: Random) -> Example:
