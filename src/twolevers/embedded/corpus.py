@@ -53,6 +53,7 @@ _QUIET = (
     "One line follows another.",
 )
 
+_GAPS = (" ", "\n", "\n\n")
 
 _WORDS = tuple(
     sorted(
@@ -86,17 +87,22 @@ def documents(seed: int, held_out: frozenset[str] | None = None) -> Iterator[str
     banned = held_out_texts() if held_out is None else held_out
     rng = Random(seed)
     while True:
-        chance = rng.random()
-        if chance < 0.04:
-            text = _echo(rng)
-        elif chance < 0.08:
-            text = _story(rng)
-        elif chance < 0.50:
-            text = all_forms(rng)
-        else:
-            text = _document(rng.choice(KINDS), rng)
+        text = _any(rng)
         if not any(held in text for held in banned):
             yield text
+
+
+def _any(rng: Random) -> str:
+    chance = rng.random()
+    if chance < 0.04:
+        return _echo(rng)
+    if chance < 0.08:
+        return _story(rng)
+    if chance < 0.16:
+        return _facts(rng)
+    page = all_forms(rng) if chance < 0.56 else _document(rng.choice(KINDS), rng)
+    # Text goes on after an answer. That an answer ends the matter is left for fine-tuning.
+    return f"{page}{rng.choice(_GAPS)}{_filler(rng)}"
 
 
 def _echo(rng: Random) -> str:
@@ -113,6 +119,13 @@ def _filler(rng: Random) -> str:
 def _story(rng: Random) -> str:
     """A few sentences in a row."""
     return " ".join(_filler(rng) for _ in range(rng.randint(2, 6)))
+
+
+def _facts(rng: Random) -> str:
+    """A few facts in a row."""
+    kinds = [kind for kind in KINDS if kind.facts]
+    told = [rng.choice(kinds).example(rng).result for _ in range(rng.randint(3, 6))]
+    return rng.choice((" ", "\n")).join(told)
 
 
 def _document(kind: Kind, rng: Random) -> str:
