@@ -21,9 +21,7 @@ def core_modules() -> list[str]:
 
 def test_core_imports_neither_prefect_nor_mlflow() -> None:
     imports = "\n".join(f"import {name}" for name in core_modules())
-    script = (
-        f"{imports}\nimport sys\nprint([m for m in ('prefect', 'mlflow') if m in sys.modules])"
-    )
+    script = f"{imports}\nimport sys\nprint([m for m in ('prefect', 'mlflow') if m in sys.modules])"
     result = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=120
     )

@@ -12,17 +12,18 @@ import torch
 from torch.nn import functional as F
 
 from twolevers.data.batch import Row, collate
+from twolevers.data.tokenizer import END_OF_TEXT
 from twolevers.embedded import NANO_PATH
 from twolevers.embedded.nano import pretrain_nano
 from twolevers.files import sha256_of
 from twolevers.models.attention import causal_within
 from twolevers.models.catalog import GPT2Config, find_model
 from twolevers.models.gpt2 import GPT2
-from twolevers.training.pretrain import PretrainOptions, causal_padded, pretrain
+from twolevers.training.pretrain import PretrainOptions, documents_alone, pretrain
 from twolevers.training.pretrain_start import prepare_to_copy
 
 TINY = GPT2Config(emb_dim=32, num_layers=2, num_heads=2)
-OPTIONS = PretrainOptions(steps=50, tokens_per_step=256, echo_steps=10, warmup=10)
+OPTIONS = PretrainOptions(steps=50, rows=4, block=64, echo_steps=10, warmup=10)
 
 
 def test_fifty_steps_twice_give_the_same_bits(tmp_path: Path) -> None:
@@ -41,7 +42,7 @@ def test_fifty_steps_twice_give_the_same_bits(tmp_path: Path) -> None:
     assert one == two
     about = json.loads((tmp_path / "one" / "pretraining.json").read_text())
     assert about["sha256"] == sha256_of(tmp_path / "one" / "model.safetensors")
-    assert 50 * 256 <= about["tokens"] < 50 * 400
+    assert about["tokens"] == 50 * 4 * 64
     assert about["last_loss"] < math.log(50_257), "no better than a guess over the vocabulary"
 
 
@@ -50,29 +51,32 @@ def test_shared_row_is_the_softmax_over_the_full_vocabulary() -> None:
     config = GPT2Config(emb_dim=16, num_layers=1, num_heads=2, vocab_size=97, context_length=64)
     options = PretrainOptions(
         steps=1,
-        tokens_per_step=12,
+        rows=1,
+        block=12,
         echo_steps=0,
         echo_share=0.0,
         max_offset=0,
         learning_rate=0.0,
         noise=0.0,
     )
-    documents = [[5, 9, 11, 40, 5], [9, 11, 5, 5, 40, 9, 9], [5, 9, 40, 5]]
+    documents = [[5, 9, 11, 40, 5], [9, 11, 5, 5, 40, 9, 9], [5]]
     pretrained = pretrain(iter(documents), [5, 9, 11, 40], config, options)
-    batch = collate([Row(document) for document in documents])
+    batch = collate([Row([token for document in documents for token in document])])
     attend = causal_within(batch.lengths)
     hidden = pretrained.model(batch.input_ids, batch.positions, attend)
     full = F.cross_entropy(pretrained.model.logits(hidden), batch.target_ids)
     assert pretrained.last_loss == pytest.approx(full.item(), abs=1e-5)
-    assert pretrained.tokens == batch.num_tokens == 13
+    assert pretrained.tokens == batch.num_tokens == 12
 
 
-def test_padded_attention_is_that_of_the_sequences() -> None:
-    q, k, v = torch.randn(3, 9, 2, 4, generator=torch.Generator().manual_seed(1))
-    lengths = [4, 2, 3]
-    torch.testing.assert_close(
-        causal_padded(lengths)(0, q, k, v), causal_within(lengths)(0, q, k, v)
-    )
+def test_documents_of_a_row_see_themselves_alone() -> None:
+    q, k, v = torch.randn(3, 12, 2, 4, generator=torch.Generator().manual_seed(1))
+    end = END_OF_TEXT
+    rows = torch.tensor([[7, 8, end, 9, end, 4], [1, 2, 3, 4, 5, end]])
+    options = replace(OPTIONS, max_offset=0)
+    positions, attend = documents_alone(rows, options, torch.Generator())
+    assert positions.tolist() == [0, 1, 2, 0, 1, 0, 0, 1, 2, 3, 4, 5]
+    torch.testing.assert_close(attend(0, q, k, v), causal_within([3, 2, 1, 6])(0, q, k, v))
 
 
 def test_start_can_copy() -> None:

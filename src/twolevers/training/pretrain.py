@@ -114,7 +114,7 @@ def pretrain(
     began = time.perf_counter()
     tokens = 0
     for step, ids in enumerate(_blocks(documents, used, options)):
-        positions, attend = _alone(ids[:-1].view(-1, options.block), options, generator)
+        positions, attend = documents_alone(ids[:-1].view(-1, options.block), options, generator)
         for group in optimizer.param_groups:
             group["lr"] = options.learning_rate * _schedule(step, options)
         ids = to_compact[ids]
@@ -160,7 +160,7 @@ def _echo(used: Tensor, generator: torch.Generator) -> list[int]:
     return [*told * 3, END_OF_TEXT]
 
 
-def _alone(
+def documents_alone(
     rows: Tensor, options: PretrainOptions, generator: torch.Generator
 ) -> tuple[Tensor, Attend]:
     """Positions (B * T,) and attention for rows (B, T) of documents that each see themselves
