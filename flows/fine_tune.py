@@ -28,6 +28,7 @@ from twolevers.options import (
     TrainingOptions,
 )
 from twolevers.records import FineTuneRun, RunSummary
+from twolevers.settings import load_settings
 from twolevers.tracking.runs import fine_tune_run
 
 # Drop-downs in the form; checked by the plan, which knows short names and says what is wrong.
@@ -35,7 +36,24 @@ ModelName = Annotated[str, WithJsonSchema({"type": "string", "enum": [FROM_SETTI
 DeviceName = Annotated[str, WithJsonSchema({"type": "string", "enum": [FROM_SETTINGS, *DEVICES]})]
 
 
-@flow(name="fine-tune", log_prints=False, persist_result=True, result_serializer="json")
+def run_name() -> str:
+    """`gpt2-small (124M) on cuda`, as far as the parameters say before they are checked."""
+    settings, asked = load_settings(), flow_run.parameters
+    levers = {"model": settings.choose_model, "device": settings.choose_device}
+    given = {name: asked.get(name, FROM_SETTINGS) for name in levers}
+    chosen = {
+        name: levers[name] if given[name] == FROM_SETTINGS else given[name] for name in levers
+    }
+    return f"{chosen['model']} on {chosen['device']}"
+
+
+@flow(
+    name="fine-tune",
+    flow_run_name=run_name,
+    log_prints=False,
+    persist_result=True,
+    result_serializer="json",
+)
 def fine_tune(
     model: ModelName = FROM_SETTINGS,
     device: DeviceName = FROM_SETTINGS,
@@ -74,7 +92,7 @@ def fine_tune(
         run=run,
     )
     try:
-        with fine_tune_run(asked, flow_run_id=flow_run.get_id(), resume_from=resume_from) as opened:
+        with fine_tune_run(asked, flow_run_id=flow_run.id, resume_from=resume_from) as opened:
             return _stages(opened)
     except RunStopped as stopped:
         return Cancelled(message=str(stopped))

@@ -12,6 +12,7 @@ from twolevers.errors import InputError, Problem, RunStopped, did_you_mean
 from twolevers.options import build_options
 from twolevers.settings import load_settings
 from twolevers.tracking.runs import plan_run, run_to_continue
+from twolevers.tracking.store import prepare_store
 
 
 def run_fine_tuning(given: dict[str, Any], resume: str | None) -> None:
@@ -24,14 +25,17 @@ def run_fine_tuning(given: dict[str, Any], resume: str | None) -> None:
     # Prefect's own log lines would tear the progress bars; its server keeps them all the same.
     os.environ.setdefault("PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL", "CRITICAL")
     options = build_options(given)
-    plan_run(options, run_to_continue(resume) if resume else None)
+    plan = plan_run(options, run_to_continue(resume) if resume else None)
     with prefect_server(home) as wait_until_ready:
+        # The server takes seconds to start: import and prepare meanwhile.
         from prefect.exceptions import CancelledRun
 
         from flows.fine_tune import fine_tune
         from flows.terminal import shown
-        from flows.views import print_summary
+        from flows.views import print_plan, print_summary
 
+        print_plan(plan, resume)
+        prepare_store(home, load_settings())
         wait_until_ready()
         try:
             with shown():
@@ -57,8 +61,6 @@ def open_ui(which: str, port: int | None) -> None:
     port = port or UIS[which]
     tool = [sys.executable, "-m", which]
     if which == "mlflow":
-        from twolevers.tracking.store import prepare_store
-
         store = prepare_store(home, load_settings())
         print(f"MLflow on http://127.0.0.1:{port}  (Ctrl-C ends it)", flush=True)
         arguments = ["server", "--backend-store-uri", store, "--workers", "1"]

@@ -9,6 +9,7 @@ from typing import Any
 from rich.table import Table
 
 from flows.terminal import console
+from twolevers.plan import Plan
 from twolevers.report.write import read_answers, seconds_text
 from twolevers.settings import Home
 
@@ -19,6 +20,16 @@ SCORES = {
     "rouge_l": "ROUGE-L",
     "chrf": "chrF",
 }
+
+
+def print_plan(plan: Plan, resume: str | None) -> None:
+    """What is about to run."""
+    options = plan.options
+    what = f"Continuing {resume}" if resume else "Fine-tuning"
+    console.print(
+        f"{what}: [bold]{plan.model.name}[/bold] on {plan.device.label}, {options.precision}; "
+        f"{options.training.epochs} epochs of {_plain(options.dataset)}"
+    )
 
 
 def print_summary(summary: Mapping[str, Any], home: Home) -> None:

@@ -12,6 +12,9 @@ from typing import Any
 
 import pytest
 
+from twolevers.settings import Home, Settings
+from twolevers.tracking.queries import find_run, list_runs, read_summary
+
 BLOCKED = Path(__file__).parent / "flows" / "blocked"
 
 
@@ -57,3 +60,12 @@ class Command:
 
     def json(self, *arguments: str) -> Any:
         return json.loads(self.run(*arguments, "--json"))
+
+    def summary(self, run: str = "latest") -> dict[str, Any]:
+        """What `twolevers show RUN --json` prints, without a process for it."""
+        home = Home(self.home)
+        return read_summary(find_run(run, home, Settings()))
+
+    def statuses(self) -> list[str]:
+        """The runs' statuses, the newest first."""
+        return list(list_runs(Home(self.home), Settings())["status"])

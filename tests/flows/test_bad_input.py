@@ -100,4 +100,4 @@ def test_faults_in_the_data_end_the_command(tmp_path: Path, command: Command) ->
     message = command.run("fine-tune", "--dataset", "bad.json", status=2)
     assert "row 7" in message
     assert "Traceback" not in message
-    assert [run["status"] for run in command.json("runs")] == ["FAILED"]
+    assert command.statuses() == ["FAILED"]

@@ -14,7 +14,7 @@ RECIPE = ("--epochs", "3", "--dropout", "0.1", "--max-new-tokens", "4")
 
 
 def weights_hash(command: Command, run: str = "latest") -> str:
-    checkpoint = Path(command.json("show", run)["checkpoint"])
+    checkpoint = Path(command.summary(run)["checkpoint"])
     return hashlib.sha256((checkpoint / "model.safetensors").read_bytes()).hexdigest()
 
 
@@ -41,11 +41,11 @@ def test_stopped_and_killed_runs_end_with_the_same_bits(command: Command, small_
     assert process.returncode == 130, out + err
     assert "Traceback" not in err
     assert "twolevers fine-tune --resume " in err
-    stopped = command.json("show", "latest")
+    stopped = command.summary()
     assert stopped["status"] == "KILLED"
     assert stopped["two_epoch_seconds"] is None
     command.run("fine-tune", "--resume", stopped["mlflow_run_id"])
-    resumed = command.json("show", stopped["mlflow_run_id"])
+    resumed = command.summary(stopped["mlflow_run_id"])
     assert resumed["status"] == "FINISHED"
     assert resumed["two_epoch_seconds"] is None
     assert weights_hash(command) == undisturbed
@@ -56,4 +56,4 @@ def test_stopped_and_killed_runs_end_with_the_same_bits(command: Command, small_
     process.communicate(timeout=120)
     command.run("fine-tune", "--resume", "latest")
     assert weights_hash(command) == undisturbed
-    assert [run["status"] for run in command.json("runs")] == ["FINISHED"] * 3
+    assert command.statuses() == ["FINISHED"] * 3
