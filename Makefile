@@ -20,8 +20,9 @@ run: $(VENV)/.installed ## fine-tune the chosen model on the chosen device
 	  $(if $(MODEL),--model "$(MODEL)") $(if $(DEVICE),--device "$(DEVICE)") \
 	  $(if $(DATASET),--dataset "$(DATASET)") $(ARGS)
 
+# Two workers with one computing thread each keep both cores busy.
 test: $(VENV)/.test-installed ## the tests
-	@$(BIN)/python -m pytest $(ARGS)
+	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile $(ARGS)
 
 check: $(VENV)/.test-installed ## format, lint, types
 	@$(BIN)/ruff format --check . && $(BIN)/ruff check . && $(BIN)/mypy
@@ -41,9 +42,11 @@ $(VENV)/.installed: $(VENV)/bin/python requirements.lock pyproject.toml
 	@$(PIP) install --quiet --no-deps --no-build-isolation --editable .
 	@touch $@
 
-$(VENV)/.test-installed: $(VENV)/.installed requirements-test.lock
-	@$(PIP) install --quiet -r requirements-test.lock
-	@touch $@
+$(VENV)/.test-installed: $(VENV)/bin/python requirements.lock requirements-test.lock pyproject.toml
+	@echo 'Installing twolevers and what its tests need into $(VENV) (once; a few minutes) …'
+	@$(PIP) install --quiet -r requirements.lock -r requirements-test.lock
+	@$(PIP) install --quiet --no-deps --no-build-isolation --editable .
+	@touch $(VENV)/.installed $@
 
 clean-venv:
 	rm -rf $(VENV)

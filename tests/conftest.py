@@ -16,3 +16,8 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
     root.mkdir()
     monkeypatch.setenv("TWOLEVERS_HOME", str(root))
     return Home(root)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The longest first, so that two workers end together."""
+    items.sort(key=lambda item: "flows" not in item.path.parts)
