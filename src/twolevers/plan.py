@@ -11,7 +11,7 @@ from twolevers.data.prompt import find_style
 from twolevers.device import Device, find_device, find_precision, use_threads
 from twolevers.errors import InputError, Problem
 from twolevers.models.catalog import ModelEntry, find_model
-from twolevers.models.fetch import local_path
+from twolevers.models.fetch import check_local
 from twolevers.options import FROM_SETTINGS, FineTuneOptions
 from twolevers.settings import Settings
 
@@ -60,8 +60,8 @@ def make_plan(options: FineTuneOptions, settings: Settings) -> Plan:
     precision = attempt(find_precision, options.precision, device) if device else None
     attempt(find_dataset, options.dataset)
     attempt(find_style, options.data.prompt_style)
-    if options.weights is not None:
-        attempt(local_path, options.weights)
+    if options.weights is not None and model is not None:
+        attempt(check_local, model, options.weights)
     if model and options.data.max_length > model.config.context_length:
         problems.append(
             Problem(

@@ -140,16 +140,28 @@ def _ways_out(entry: ModelEntry, offline: bool, retryable: bool) -> str:
     )
 
 
-def _local(entry: ModelEntry, weights: str, home: Home) -> WeightsFolder:
+def check_local(entry: ModelEntry, weights: str) -> Path:
+    """The path of local weights that fit the model, judged by their headers alone.
+
+    Raises:
+        InputError: everything about them that does not fit.
+    """
     path = local_path(weights)
     files = weights_files(path)
     tensors = read_headers(path)
     problems = tensor_problems(path, entry.config, tensors)
     problems += _config_problems(entry, files[0].parent / CONFIG_FILE, tensors)
-    if not problems:
-        if head := head_problem(path, tensors):
-            problems.append(head)
-        problems += _number_problems(path, files, tensors, home)
+    if problems:
+        raise InputError(problems)
+    return path
+
+
+def _local(entry: ModelEntry, weights: str, home: Home) -> WeightsFolder:
+    path = check_local(entry, weights)
+    files, tensors = weights_files(path), read_headers(path)
+    head = head_problem(path, tensors)
+    problems = [head] if head else []
+    problems += _number_problems(path, files, tensors, home)
     if problems:
         raise InputError(problems)
     hashes = [known_sha256(file, home) for file in files]
