@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from twolevers.data.catalog import find_dataset
+from twolevers.data.catalog import DATASETS, find_dataset
 from twolevers.data.prompt import find_style
 from twolevers.device import Device, find_device, find_precision, use_threads
 from twolevers.errors import InputError, Problem
@@ -58,10 +58,11 @@ def make_plan(options: FineTuneOptions, settings: Settings) -> Plan:
     model = attempt(find_model, lever(options.model, settings.choose_model))
     device = attempt(find_device, lever(options.device, settings.choose_device))
     precision = attempt(find_precision, options.precision, device) if device else None
-    attempt(find_dataset, options.dataset)
+    dataset = attempt(find_dataset, options.dataset)
     attempt(find_style, options.data.prompt_style)
+    weights = None
     if options.weights is not None and model is not None:
-        attempt(check_local, model, options.weights)
+        weights = attempt(check_local, model, options.weights)
     if model and options.data.max_length > model.config.context_length:
         problems.append(
             Problem(
@@ -71,7 +72,7 @@ def make_plan(options: FineTuneOptions, settings: Settings) -> Plan:
                 f"give {model.config.context_length} or less",
             )
         )
-    if problems or model is None or device is None or precision is None:
+    if problems or model is None or device is None or precision is None or dataset is None:
         raise InputError(problems)
     learning_rate = options.training.learning_rate or model.learning_rate
     resolved = options.model_copy(
@@ -79,6 +80,9 @@ def make_plan(options: FineTuneOptions, settings: Settings) -> Plan:
             "model": model.name,
             "device": device.name,
             "precision": precision,
+            # Absolute, so that the run can be continued from any folder.
+            "dataset": dataset.name if dataset.name in DATASETS else dataset.source,
+            "weights": str(weights) if weights else None,
             "training": options.training.model_copy(update={"learning_rate": learning_rate}),
         }
     )

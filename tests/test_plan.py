@@ -1,0 +1,58 @@
+"""From what was asked for to what will run."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from twolevers.options import FineTuneOptions, TrainingOptions, build_options
+from twolevers.plan import make_plan, resume_options
+from twolevers.settings import Settings
+
+
+@pytest.fixture
+def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / "mine.json"
+    path.write_text(json.dumps([{"instruction": "a", "output": "b"}]), encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize("name", ["gpt2-medium", "355M", "gpt2-medium (355M)", " GPT2-Medium "])
+def test_a_model_has_three_names(name: str) -> None:
+    plan = make_plan(FineTuneOptions(model=name, device="cpu"), Settings())
+    assert plan.options.model == "gpt2-medium (355M)"
+    assert plan.options.training.learning_rate == 5e-5
+    assert plan.run_name == "gpt2-medium (355M) · cpu · 2 epochs"
+
+
+def test_settings_give_way_to_what_is_asked() -> None:
+    settings = Settings(choose_model="124M", choose_device="cpu")
+    assert make_plan(FineTuneOptions(), settings).model.short_name == "gpt2-small"
+    assert make_plan(FineTuneOptions(model="gpt2-xl"), settings).model.size == "1558M"
+
+
+def test_paths_become_absolute(data: Path) -> None:
+    plan = make_plan(FineTuneOptions(dataset="mine.json", device="cpu"), Settings())
+    assert plan.options.dataset == str(data)
+    assert make_plan(FineTuneOptions(device="cpu"), Settings()).options.dataset == "embedded"
+
+
+def test_command_line_over_environment_over_default() -> None:
+    environment = {"TWOLEVERS_EPOCHS": "3", "TWOLEVERS_SEED": "7", "TWOLEVERS_DROP_LAST": "false"}
+    options = build_options({"epochs": "4"}, environment)
+    assert (options.training.epochs, options.training.seed) == (4, 7)
+    assert options.training.drop_last is False
+    assert options.training.batch_size == 8
+
+
+def test_resume_changes_only_what_is_asked_for() -> None:
+    stored = FineTuneOptions(
+        model="gpt2-nano (7M)", training=TrainingOptions(epochs=3, batch_size=4)
+    )
+    given = FineTuneOptions(device="cpu", training=TrainingOptions(epochs=5))
+    merged = resume_options(stored, given)
+    assert (merged.model, merged.device) == ("gpt2-nano (7M)", "cpu")
+    assert (merged.training.epochs, merged.training.batch_size) == (5, 4)
