@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -45,10 +46,10 @@ def print_summary(summary: Mapping[str, Any], home: Home) -> None:
     console.print(_grid(_figures(summary)))
     if summary["status"] == "FINISHED":
         console.print(_scores(summary))
-    answers = _answers(home.run_folder(run_id))
-    if answers is not None:
-        console.print(answers)
-    console.print(_grid(_next_steps(summary, run_id[:8])))
+    answers = read_answers(home.run_folder(run_id), 5)
+    if answers:
+        console.print(_answers(answers))
+    console.print(_grid(_next_steps(summary, run_id[:8], answers)))
 
 
 def _figures(summary: Mapping[str, Any]) -> dict[str, str]:
@@ -71,12 +72,14 @@ def _figures(summary: Mapping[str, Any]) -> dict[str, str]:
     return figures
 
 
-def _next_steps(summary: Mapping[str, Any], run: str) -> dict[str, str]:
+def _next_steps(
+    summary: Mapping[str, Any], run: str, answers: list[dict[str, Any]]
+) -> dict[str, str]:
     steps = {"checkpoint": _short(summary["checkpoint"]), "run": str(summary["mlflow_run_id"])}
     if summary["status"] in ("KILLED", "FAILED"):
         steps["continue"] = f"twolevers fine-tune --resume {run}"
     if summary["checkpoint"]:
-        steps["ask it"] = f'twolevers generate --run {run} "What is the opposite of hot?"'
+        steps["ask it"] = f"twolevers generate --run {run} {_question(answers)}"
     return steps | {
         "see it again": f"twolevers show {run}   (--json for a program)",
         "MLflow": "twolevers ui mlflow    then http://127.0.0.1:5000",
@@ -103,18 +106,29 @@ def _scores(summary: Mapping[str, Any]) -> Table:
     return table
 
 
-def _answers(folder: Path) -> Table | None:
-    answers = read_answers(folder, 5)
+def _question(answers: list[dict[str, Any]]) -> str:
+    """A question of the test split, as arguments of `twolevers generate`."""
     if not answers:
-        return None
+        return '"…"'
+    asked = next((answer for answer in answers if not answer["input"]), answers[0])
+    text = f" --input {shlex.quote(asked['input'])}" if asked["input"] else ""
+    return shlex.quote(asked["instruction"]) + text
+
+
+def _answers(answers: list[dict[str, Any]]) -> Table:
     table = Table(title="five answers", title_justify="left", title_style="bold", show_lines=True)
     for name in ("asked", "right", "base", "tuned"):
         table.add_column(name, overflow="fold", ratio=2 if name == "asked" else 1)
     for answer in answers:
         asked = answer["instruction"] + (f"\n{answer['input']}" if answer["input"] else "")
-        cells = (asked, answer["output"], answer["base"], answer["tuned"])
-        table.add_row(*(_plain(_cut(cell)) for cell in cells))
+        cells = [_cut(asked), *(_in_one_line(answer[name]) for name in ("output", "base", "tuned"))]
+        table.add_row(*(_plain(cell) for cell in cells))
     return table
+
+
+def _in_one_line(text: str) -> str:
+    """An answer on one line, its line breaks shown: a base model writes many."""
+    return _cut("⏎".join(text.strip().split("\n")), 90)
 
 
 def _plain(text: str) -> str:
