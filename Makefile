@@ -22,7 +22,7 @@ run: $(VENV)/.installed ## fine-tune the chosen model on the chosen device
 
 # Two workers with one computing thread each keep both cores busy.
 test: $(VENV)/.test-installed ## the tests
-	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile $(ARGS)
+	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder $(ARGS)
 
 check: $(VENV)/.test-installed ## format, lint, types
 	@$(BIN)/ruff format --check . && $(BIN)/ruff check . && $(BIN)/mypy
