@@ -1,7 +1,7 @@
-"""Runs the flow so that generation fails once and the flow is retried; counts the core's calls.
+"""Runs the flow so that generation fails twice and the flow is retried; counts the core's calls.
 
-Usage: retry_script.py DATA [vanish]   With `vanish`, what tokenise wrote is removed before the
-retry. Prints the calls of each stage and the run's id as JSON.
+Usage: retry_script.py DATA   Before the second retry, what tokenise wrote is removed. Prints the
+calls of each stage, as they stood at each failure and at the end, and the run's id as JSON.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from twolevers.options import GenerationOptions, TrainingOptions
 from twolevers.records import TokenisedData
 
 calls: Counter[str] = Counter()
+seen: list[dict[str, int]] = []
 
 
 def counted(module: Any, name: str, before: Callable[..., None] = lambda *_: None) -> None:
@@ -36,23 +37,25 @@ def counted(module: Any, name: str, before: Callable[..., None] = lambda *_: Non
     setattr(module, name, call)
 
 
-def fail_once(*arguments: Any) -> None:
-    if calls["respond"] == 1:
+def fail_twice(*arguments: Any) -> None:
+    if calls["respond"] > 2:
+        return
+    seen.append(dict(calls))
+    if calls["respond"] == 2:
         [data] = [argument for argument in arguments if isinstance(argument, TokenisedData)]
-        if "vanish" in sys.argv:
-            shutil.rmtree(data.path)
-        raise RuntimeError("generation fails the first time")
+        shutil.rmtree(data.path)
+    raise RuntimeError("generation fails")
 
 
 counted(tasks.fetch, "fetch_dataset_file")
 counted(tasks.fetch, "fetch_weights_folder")
 counted(tasks.tokenise, "tokenise_dataset")
 counted(tasks.fine_tune, "fine_tune")
-counted(tasks.generate, "respond", fail_once)
+counted(tasks.generate, "respond", fail_twice)
 
-summary = fine_tune.with_options(retries=1)(
+summary = fine_tune.with_options(retries=2)(
     dataset=sys.argv[1],
     training=TrainingOptions(epochs=1),
     generation=GenerationOptions(max_new_tokens=2),
 )
-print(json.dumps({"calls": calls, "run": summary.mlflow_run_id}))
+print(json.dumps({"calls": [*seen, calls], "run": summary.mlflow_run_id}))

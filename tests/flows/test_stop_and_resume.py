@@ -1,4 +1,8 @@
-"""A run that is stopped or killed, continued, ends with the weights of one left alone."""
+"""A run that is stopped and continued ends with the weights of one left alone.
+
+(What `kill -9` leaves is tested where it matters: bits in tests/training, status in
+tests/tracking.)
+"""
 
 from __future__ import annotations
 
@@ -29,7 +33,7 @@ def wait_for(process: subprocess.Popen[str], text: str) -> str:
     pytest.fail(f"{text!r} never came:\n{seen}\n{process.stderr.read() if process.stderr else ''}")
 
 
-def test_stopped_and_killed_runs_end_with_the_same_bits(command: Command, small_data: Path) -> None:
+def test_a_stopped_run_ends_with_the_same_bits(command: Command, small_data: Path) -> None:
     arguments = ("fine-tune", "--dataset", str(small_data), *RECIPE)
     command.run(*arguments)
     undisturbed = weights_hash(command)
@@ -49,11 +53,4 @@ def test_stopped_and_killed_runs_end_with_the_same_bits(command: Command, small_
     assert resumed["status"] == "FINISHED"
     assert resumed["two_epoch_seconds"] is None
     assert weights_hash(command) == undisturbed
-
-    process = command.start(*arguments)
-    wait_for(process, "epoch-2:")
-    process.kill()
-    process.communicate(timeout=120)
-    command.run("fine-tune", "--resume", "latest")
-    assert weights_hash(command) == undisturbed
-    assert command.statuses() == ["FINISHED"] * 3
+    assert command.statuses() == ["FINISHED"] * 2
