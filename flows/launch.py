@@ -11,7 +11,7 @@ from twolevers.environment import prepare_environment
 from twolevers.errors import InputError, Problem, RunStopped, did_you_mean
 from twolevers.options import build_options
 from twolevers.settings import load_settings
-from twolevers.tracking.runs import plan_run, run_to_continue
+from twolevers.tracking.runs import plan_run, resume_plan, run_to_continue
 from twolevers.tracking.store import prepare_store
 
 
@@ -25,7 +25,11 @@ def run_fine_tuning(given: dict[str, Any], resume: str | None) -> None:
     # Prefect's own log lines would tear the progress bars; its server keeps them all the same.
     os.environ.setdefault("PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL", "CRITICAL")
     options = build_options(given)
-    plan = plan_run(options, run_to_continue(resume) if resume else None)
+    if resume:
+        # From here on the run's own id, and all of its options: `latest` may change meanwhile.
+        resume = run_to_continue(resume)
+        options = resume_plan(resume, options).options
+    plan = plan_run(options, resume)
     with prefect_server(home) as wait_until_ready:
         # The server takes seconds to start: import and prepare meanwhile.
         from prefect.exceptions import CancelledRun

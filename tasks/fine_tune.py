@@ -7,6 +7,7 @@ from prefect import task
 from tasks.caching import stage
 from tasks.progress import stage_progress
 from twolevers.device import find_device
+from twolevers.errors import RunStopped
 from twolevers.interrupt import stop_on_signals
 from twolevers.records import (
     DatasetFile,
@@ -27,7 +28,7 @@ def fine_tune_model(
     """The fine-tuned model: from the base weights, or on from the run's last checkpoint."""
     with stage_progress() as progress, track(run) as tracker, stop_on_signals() as stop:
         note_inputs(tracker, run, dataset, weights, data)
-        return fine_tune(
+        result = fine_tune(
             weights,
             data,
             run.options,
@@ -38,3 +39,6 @@ def fine_tune_model(
             stop=stop,
             resume=has_checkpoint(run.folder),
         )
+        if stop:  # asked for after the last step
+            raise RunStopped(f"Stopped after training ({stop.reason}); the model is kept.")
+    return result

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -12,10 +12,26 @@ from twolevers.device import Device, find_device, find_precision, use_threads
 from twolevers.errors import InputError, Problem
 from twolevers.models.catalog import ModelEntry, find_model
 from twolevers.models.fetch import check_local
-from twolevers.options import FROM_SETTINGS, FineTuneOptions
+from twolevers.options import (
+    FROM_SETTINGS,
+    FineTuneOptions,
+    GenerationOptions,
+    RunOptions,
+    flag,
+    option_fields,
+)
 from twolevers.settings import Settings
 
 T = TypeVar("T")
+
+
+CHANGEABLE = frozenset(
+    {"device", "epochs", "eval_every", "eval_batches", "checkpoint_every"}
+    | {"gradient_checkpointing", "deterministic"}
+    | set(GenerationOptions.model_fields)
+    | set(RunOptions.model_fields)
+)
+"""Options that may change when a run goes on: they do not move the weights of a step."""
 
 
 @dataclass(frozen=True)
@@ -90,12 +106,53 @@ def make_plan(options: FineTuneOptions, settings: Settings) -> Plan:
 
 
 def resume_options(stored: FineTuneOptions, given: FineTuneOptions) -> FineTuneOptions:
-    """The stored run's options, changed where `given` departs from the defaults."""
+    """The options with which a run goes on: its own, changed where that is asked and allowed.
 
-    def merge(old: Any, new: Any, default: Any) -> Any:
-        if isinstance(new, dict):
-            return {key: merge(old[key], new[key], default[key]) for key in new}
-        return old if new == default else new
+    Args:
+        stored: the run's, resolved.
+        given: either complete (a model is named), or changes: what was set and is no default.
 
-    merged = merge(stored.model_dump(), given.model_dump(), FineTuneOptions().model_dump())
-    return FineTuneOptions.model_validate(merged)
+    Raises:
+        InputError: every change that would make it another run.
+    """
+    complete = given.model != FROM_SETTINGS
+    new, old = flat_options(given), flat_options(stored)
+    default = flat_options(FineTuneOptions())
+    asked = {name: new[name] for name in new if complete or new[name] != default[name]}
+    return changed_options(
+        stored, {name: asked[name] for name in asked if asked[name] != old[name]}
+    )
+
+
+def changed_options(stored: FineTuneOptions, changes: Mapping[str, Any]) -> FineTuneOptions:
+    """A run's options with `changes` by their flat names, for going on with it.
+
+    Raises:
+        InputError: every change that would make it another run.
+    """
+    old = flat_options(stored)
+    problems = [
+        Problem(
+            flag(name),
+            value,
+            f"the run was started with {old[name]!r} and goes on with that",
+            "leave it out, or start a new run",
+        )
+        for name, value in changes.items()
+        if name not in CHANGEABLE and value != old[name]
+    ]
+    if problems:
+        raise InputError(problems)
+    options = stored.model_dump()
+    for group, name, _ in option_fields():
+        if name in changes:
+            (options[group] if group else options)[name] = changes[name]
+    return FineTuneOptions.model_validate(options)
+
+
+def flat_options(options: FineTuneOptions) -> dict[str, Any]:
+    """Every option by its own name, groups aside."""
+    return {
+        name: getattr(getattr(options, group) if group else options, name)
+        for group, name, _ in option_fields()
+    }

@@ -31,6 +31,8 @@ class FineTuneRun(Record):
     """MLflow's; the run's folder bears it too."""
     flow_run_id: str | None
     """Prefect's, of the flow run that opened or reopened it."""
+    resumed: bool
+    """Continued by request: it has no two-epoch time and fills no cell."""
     folder: Path
     options: FineTuneOptions
     """Resolved: see `plan.Plan`."""

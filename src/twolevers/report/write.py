@@ -72,7 +72,7 @@ def summarise(
         precision=options.precision,
         dataset=data.dataset,
         epochs=training.epochs,
-        two_epoch_seconds=training.two_epoch_seconds,
+        two_epoch_seconds=None if run.resumed else training.two_epoch_seconds,
         train_seconds=training.train_seconds,
         tokens_per_second=training.tokens_per_second,
         peak_memory_bytes=training.peak_memory_bytes,

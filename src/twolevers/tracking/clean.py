@@ -202,8 +202,10 @@ def _exists(store: Store, run_id: str) -> bool:
 
 def _caches(home: Home, before: float) -> Iterator[CleanItem]:
     """Entries of the cache, one a fetched or tokenised thing, by when they were last used."""
-    rooms = sorted(home.cache.iterdir()) if home.cache.is_dir() else []
-    for room in rooms:
+    # Only what is ours: where the home is the user's, other programs' caches lie there too.
+    for room in (home.cache / name for name in ("data", "hub", "tokenised", "hashes")):
+        if not room.exists():
+            continue
         entries = sorted(room.iterdir()) if room.is_dir() and not room.is_symlink() else [room]
         for entry in entries:
             status = entry.lstat()

@@ -150,7 +150,7 @@ def read_summary(info: RunInfo) -> dict[str, Any]:
             except ValueError:
                 continue
             if isinstance(written, dict):
-                return summary | written | {"status": summary["status"]}
+                return summary | written | {key: summary[key] for key in ("status", "checkpoint")}
     return summary
 
 

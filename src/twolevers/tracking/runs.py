@@ -12,7 +12,7 @@ from twolevers.errors import InputError, Problem, RunStopped
 from twolevers.files import atomic_folder, read_json, write_json
 from twolevers.fingerprint import workload_fingerprint
 from twolevers.options import FineTuneOptions
-from twolevers.plan import Plan, make_plan, resume_options
+from twolevers.plan import Plan, changed_options, flat_options, make_plan, resume_options
 from twolevers.records import DatasetFile, FineTuneRun, TokenisedData, WeightsFolder
 from twolevers.settings import Home, load_settings
 from twolevers.tracking import names
@@ -39,16 +39,16 @@ def fine_tune_run(
         InputError: options that cannot be used; a run to resume that is unknown or finished.
     """
     home, settings = Home(), load_settings()
-    run_id = run_to_continue(resume_from) if resume_from else None
-    if run_id is None and flow_run_id:
-        # A retry of the same flow run reopens the run that its first attempt opened.
-        run_id = find_flow_run(flow_run_id, home, settings)
+    # A retry of the same flow run reopens the run that its first attempt worked on.
+    run_id = find_flow_run(flow_run_id, home, settings) if flow_run_id else None
+    if run_id is None and resume_from:
+        run_id = run_to_continue(resume_from)
     plan = plan_run(asked, run_id)
     with open_run(
         home=home,
         settings=settings,
         name=plan.run_name,
-        params=_flat(plan.options),
+        params=flat_options(plan.options),
         tags=_tags(plan, flow_run_id),
         resume=run_id,
     ) as tracker:
@@ -60,6 +60,7 @@ def fine_tune_run(
             yield FineTuneRun(
                 run_id=tracker.run_id,
                 flow_run_id=flow_run_id,
+                resumed=resume_from is not None,
                 folder=folder,
                 options=plan.options,
                 hardware=plan.device.hardware,
@@ -139,6 +140,23 @@ def plan_run(asked: FineTuneOptions, run_id: str | None = None) -> Plan:
     return make_plan(asked, load_settings())
 
 
+def resume_plan(run_id: str, given: FineTuneOptions) -> Plan:
+    """What goes on when a user asks for exactly what is set in `given`, defaults included.
+
+    Raises:
+        InputError: every change that would make it another run.
+    """
+    stored = read_run_options(Home().run_folder(run_id))
+    changes: dict[str, object] = {}
+    for name, value in given.model_dump(exclude_unset=True).items():
+        changes.update(value if isinstance(value, dict) else {name: value})
+    known_names = make_plan(given.model_copy(update={"training": stored.training}), load_settings())
+    for lever in ("model", "device", "precision", "dataset", "weights"):
+        if lever in changes:
+            changes[lever] = getattr(known_names.options, lever)
+    return make_plan(changed_options(stored, changes), load_settings())
+
+
 def run_to_continue(resume_from: str) -> str:
     """MLflow's id of the run that `resume_from` names.
 
@@ -160,13 +178,6 @@ def run_to_continue(resume_from: str) -> str:
             )
         )
     return found.run_id
-
-
-def _flat(options: FineTuneOptions) -> dict[str, object]:
-    flat: dict[str, object] = {}
-    for name, value in options.model_dump(mode="json").items():
-        flat.update(value if isinstance(value, dict) else {name: value})
-    return flat
 
 
 def _tags(plan: Plan, flow_run_id: str | None) -> dict[str, str]:

@@ -204,9 +204,9 @@ class Trainer:
             state.seconds = dict(self.watch.parts)
             self.checkpoints.write(name, self._fill, best=state.best)
             self.saved_at = state.step
+            folder = self.checkpoints.folder / name
+            self.tracker.log_checkpoint(folder, step=step, metrics=metrics)
             if metrics:
-                folder = self.checkpoints.folder / name
-                self.tracker.log_checkpoint(folder, step=step, metrics=metrics)
                 self.progress.note(f"{name}: val {val_loss:.3f} over the whole split, kept")
 
     def _fill(self, folder: Path) -> None:
