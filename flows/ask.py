@@ -7,7 +7,7 @@ from pathlib import Path
 from twolevers.data.prompt import Entry, find_style
 from twolevers.data.tokenizer import get_tokenizer
 from twolevers.device import find_device
-from twolevers.environment import prepare_environment
+from twolevers.environment import writable_home
 from twolevers.errors import InputError, Problem
 from twolevers.generation.generate import generate
 from twolevers.models.catalog import GPT2Config, find_model
@@ -38,10 +38,14 @@ def ask(
     """
     if not instruction.strip():
         raise InputError(Problem("instruction", instruction, "is empty", "say what to do"))
-    home = prepare_environment()
+    home = writable_home()
     found = find_run(run, home, load_settings())
     # A checkpoint folder that belongs to no run has no options: it is asked as the chapter does.
     trained = read_run_options(found.folder) if found.folder else FineTuneOptions()
+    if base and not found.folder:
+        raise InputError(
+            Problem("--base", run, "is a checkpoint of no run, its base is not known", "name a run")
+        )
     path, config = _base(trained, home) if base else (_checkpoint(found, run), None)
     place = find_device(device)
     model = load_model(path, config, device=place.name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import signal
 import sys
 from collections.abc import Iterator
@@ -123,8 +124,8 @@ def generate(
 @app.command()
 def clean(
     older_than: Annotated[
-        float | None, typer.Option(min=0, help="runs and caches older than this [days]")
-    ] = None,
+        float, typer.Option(min=0, help="runs and caches older than this [days]")
+    ] = 7.0,
     keep: Annotated[int, typer.Option(min=0, help="newest runs kept in any case")] = 10,
     yes: Annotated[bool, typer.Option("--yes", help="remove; without it only show")] = False,
 ) -> None:
@@ -179,6 +180,9 @@ def _terminate(_number: int, _frame: object) -> None:
 def main() -> None:
     """Entry point. SIGTERM ends a command as Ctrl-C does: runs are closed as KILLED."""
     signal.signal(signal.SIGTERM, _terminate)
+    for stream in (sys.stdout, sys.stderr):  # a console that has no → shows a question mark
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
     with clear_errors():
         app()
 

@@ -10,7 +10,7 @@ from prefect.states import Cancelled, State
 from pydantic import WithJsonSchema
 
 from tasks.evaluate import evaluate
-from tasks.fetch import fetch_dataset, fetch_weights
+from tasks.fetch import fetch_dataset, fetch_weights, stopped
 from tasks.fine_tune import fine_tune_model
 from tasks.generate import generate
 from tasks.report import report
@@ -94,16 +94,21 @@ def fine_tune(
     try:
         with fine_tune_run(asked, flow_run_id=flow_run.id, resume_from=resume_from) as opened:
             return _stages(opened)
-    except RunStopped as stopped:
-        return Cancelled(message=str(stopped))
+    except RunStopped as reason:
+        return Cancelled(message=str(reason))
 
 
 def _stages(run: FineTuneRun) -> RunSummary:
     """The stages in their order; the two fetches run side by side."""
     options = run.options
+    stopped.clear()
     fetched = fetch_dataset.submit(options.dataset)
     base = fetch_weights.submit(options.model, options.weights)
-    dataset, weights = fetched.result(), base.result()
+    try:
+        dataset, weights = fetched.result(), base.result()
+    except BaseException:
+        stopped.set()  # where one fails or is stopped, the other need not be waited for
+        raise
     data = tokenise(dataset, options.data, options.training.seed)
     tuned = fine_tune_model(run, dataset, weights, data)
     models = {"base": weights.path, "tuned": tuned.checkpoint}

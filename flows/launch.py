@@ -7,7 +7,7 @@ import sys
 from typing import Any
 
 from flows.temporary_server import prefect_server
-from twolevers.environment import prepare_environment
+from twolevers.environment import writable_home
 from twolevers.errors import InputError, Problem, RunStopped, did_you_mean
 from twolevers.options import build_options
 from twolevers.settings import load_settings
@@ -21,7 +21,7 @@ def run_fine_tuning(given: dict[str, Any], resume: str | None) -> None:
     Raises:
         InputError: before anything is started, for what can be seen by then.
     """
-    home = prepare_environment()
+    home = writable_home()
     # Prefect's own log lines would tear the progress bars; its server keeps them all the same.
     os.environ.setdefault("PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL", "CRITICAL")
     options = build_options(given)
@@ -61,7 +61,7 @@ def open_ui(which: str, port: int | None) -> None:
                 "ui", which, f"no such interface{did_you_mean(which, UIS)}", "mlflow or prefect"
             )
         )
-    home = prepare_environment()
+    home = writable_home()
     port = port or UIS[which]
     tool = [sys.executable, "-m", which]
     if which == "mlflow":

@@ -6,10 +6,12 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+from rich.markup import escape
 from rich.table import Table
 
 from flows.terminal import console
-from twolevers.environment import prepare_environment
+from twolevers.environment import writable_home
+from twolevers.errors import InputError, Problem
 from twolevers.report.write import seconds_text
 from twolevers.settings import load_settings
 
@@ -94,7 +96,7 @@ def datasets(as_json: bool) -> None:
 def runs(as_json: bool, limit: int) -> None:
     from twolevers.tracking.queries import list_runs
 
-    frame = list_runs(prepare_environment(), load_settings(), limit)
+    frame = list_runs(writable_home(), load_settings(), limit)
     rows = json.loads(frame.to_json(orient="records", date_format="iso"))
     if not rows and not as_json:
         console.print("No run yet. Start one with `twolevers fine-tune`.")
@@ -122,8 +124,15 @@ def _in_short(row: dict[str, Any]) -> dict[str, Any]:
 def show(run: str, as_json: bool) -> None:
     from twolevers.tracking.queries import find_run, read_summary
 
-    home = prepare_environment()
-    summary = read_summary(find_run(run, home, load_settings()))
+    home = writable_home()
+    found = find_run(run, home, load_settings())
+    if found.run_id is None:
+        raise InputError(
+            Problem(
+                "run", run, "is a checkpoint of no run", "see the runs there are: twolevers runs"
+            )
+        )
+    summary = read_summary(found)
     if as_json:
         print(json.dumps(summary, indent=2, ensure_ascii=False))
         return
@@ -132,13 +141,11 @@ def show(run: str, as_json: bool) -> None:
     print_summary(summary, home)
 
 
-def clean(older_than: float | None, keep: int, yes: bool) -> None:
+def clean(older_than: float, keep: int, yes: bool) -> None:
     from twolevers.tracking.clean import clean as remove
     from twolevers.tracking.clean import plan_clean
 
-    plan = plan_clean(
-        prepare_environment(), load_settings(), older_than_days=older_than, keep_last=keep
-    )
+    plan = plan_clean(writable_home(), load_settings(), older_than_days=older_than, keep_last=keep)
     if not plan.items:
         console.print("Nothing to remove.")
         return
@@ -151,8 +158,8 @@ def clean(older_than: float | None, keep: int, yes: bool) -> None:
     )
     total = plan.bytes / 1e6
     if yes:
-        remove(plan)
-        console.print(f"Removed {total:,.1f} MB.")
+        freed = remove(plan, warn=console.print) / 1e6
+        console.print(f"Removed {freed:,.1f} MB.")
     else:
         console.print(f"{total:,.1f} MB could go. Add --yes to remove them.")
 
@@ -190,4 +197,4 @@ def _cell(name: str, value: Any) -> str:
         return f"{value:.3f}"
     if isinstance(value, int):
         return f"{value:,}"
-    return str(value).replace("[", r"\[")
+    return escape(str(value))

@@ -17,6 +17,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import httpx
 from filelock import FileLock
@@ -34,12 +35,14 @@ def prefect_server(home: Home) -> Iterator[Callable[[], None]]:
     Yields a function that waits until the server answers, so that the caller can import and
     check meanwhile; it raises TwoleversError, naming the log, where the server did not start.
     """
-    if os.environ.get("PREFECT_API_URL"):
+    _reach_loopback_directly()
+    if address := os.environ.get("PREFECT_API_URL"):
+        _check_server(address)
         yield lambda: None
         return
     home.prefect.mkdir(parents=True, exist_ok=True)
-    log = home.prefect / "temporary-server.log"
     port = _free_port()
+    log = home.prefect / f"temporary-server-{port}.log"
     address = f"http://127.0.0.1:{port}/api"
     starting = FileLock(home.prefect / "start.lock")
     with log.open("w", encoding="utf-8") as output, starting:
@@ -52,10 +55,12 @@ def prefect_server(home: Home) -> Iterator[Callable[[], None]]:
             env={**os.environ, "PREFECT_API_BLOCKS_REGISTER_ON_START": "false"},
         )
         os.environ["PREFECT_API_URL"] = address
+        ready: list[str] = []
         try:
 
             def wait_until_ready() -> None:
-                _wait_until_ready(process, address)
+                _wait_until_ready(process, address, log)
+                ready.append(address)
                 starting.release()
 
             yield wait_until_ready
@@ -67,6 +72,8 @@ def prefect_server(home: Home) -> Iterator[Callable[[], None]]:
                 process.wait(5)
             except subprocess.TimeoutExpired:
                 process.kill()
+            if ready:
+                log.unlink(missing_ok=True)
 
 
 def _hand_over_logs() -> None:
@@ -75,7 +82,30 @@ def _hand_over_logs() -> None:
         handler.flush()
 
 
-def _wait_until_ready(process: subprocess.Popen[bytes], address: str) -> None:
+def _reach_loopback_directly() -> None:
+    """A proxy that is set for the world must not be asked for this machine's own servers."""
+    for name in ("NO_PROXY", "no_proxy"):
+        hosts = [host for host in os.environ.get(name, "").split(",") if host]
+        missing = [host for host in ("127.0.0.1", "localhost") if host not in hosts]
+        os.environ[name] = ",".join([*hosts, *missing])
+
+
+def _check_server(address: str) -> None:
+    """Raises TwoleversError where the server that is set does not answer."""
+    try:
+        answer = httpx.get(f"{address.rstrip('/')}/health", timeout=10)
+        if answer.status_code < 500:
+            return
+        what = f"answers {answer.status_code}"
+    except (httpx.HTTPError, httpx.InvalidURL) as error:
+        what = f"does not answer ({error})"
+    raise TwoleversError(
+        f"The Prefect server at {address} {what}. Start it, correct PREFECT_API_URL, or unset it: "
+        "then a temporary server is used."
+    )
+
+
+def _wait_until_ready(process: subprocess.Popen[bytes], address: str, log: Path) -> None:
     deadline = time.monotonic() + START_SECONDS
     while time.monotonic() < deadline and process.poll() is None:
         try:
@@ -84,9 +114,9 @@ def _wait_until_ready(process: subprocess.Popen[bytes], address: str) -> None:
         except httpx.HTTPError:
             time.sleep(0.05)
     raise TwoleversError(
-        "Prefect's temporary server did not start; its log is temporary-server.log in "
-        f"{os.environ['PREFECT_HOME']}. If its database is damaged, move prefect.db away and "
-        "run again; or set PREFECT_API_URL to a server that runs."
+        f"Prefect's temporary server did not start; its log is {log}. If its database is "
+        f"damaged, move prefect.db in {os.environ['PREFECT_HOME']} away and run again; or set "
+        "PREFECT_API_URL to a server that runs."
     )
 
 

@@ -54,7 +54,7 @@ class Bar:
         self.display.update(self.task, completed=completed, figures="  ".join(parts))
 
     def note(self, text: str) -> None:
-        self.display.console.print(f"[dim]{text}[/dim]")
+        self.display.console.print(text, style="dim", markup=False)
 
     def finish(self) -> None:
         if self.task is not None:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from rich.markup import escape
 from rich.table import Table
 
 from flows.terminal import console
@@ -133,7 +134,7 @@ def _in_one_line(text: str) -> str:
 
 def _plain(text: str) -> str:
     """Model output is shown, never read as markup."""
-    return text.replace("[", r"\[")
+    return escape(text)
 
 
 def _cut(text: str, length: int = 120) -> str:

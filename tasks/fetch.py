@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 from prefect import task
@@ -14,6 +15,9 @@ from twolevers.errors import FetchError
 from twolevers.models.fetch import fetch_weights as fetch_weights_folder
 from twolevers.records import DatasetFile, WeightsFolder
 from twolevers.settings import Home
+
+stopped = threading.Event()
+"""Set by the flow when it ends early: fetches run in threads, and a signal reaches the main one."""
 
 
 async def may_help(_task: Any, _run: Any, state: Any) -> bool:
@@ -32,12 +36,12 @@ RETRIES: dict[str, Any] = {
 @task(task_run_name="fetch dataset {dataset}", **stage("fetch dataset"), **RETRIES)
 def fetch_dataset(dataset: str) -> DatasetFile:
     """The data file, on this disk and verified."""
-    with stage_progress() as progress:
+    with stage_progress(stopped) as progress:
         return fetch_dataset_file(dataset, Home(), progress)
 
 
 @task(task_run_name="fetch weights {model}", **stage("fetch weights"), **RETRIES)
 def fetch_weights(model: str, weights: str | None) -> WeightsFolder:
     """The base weights, on this disk and verified."""
-    with stage_progress() as progress:
+    with stage_progress(stopped) as progress:
         return fetch_weights_folder(model, weights, Home(), progress)

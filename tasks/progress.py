@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -9,6 +10,7 @@ from contextvars import ContextVar
 
 from prefect.logging import get_run_logger
 
+from twolevers.errors import RunStopped
 from twolevers.progress import Progress
 
 
@@ -63,12 +65,39 @@ ProgressFactory = Callable[[], Progress]
 shown_by: ContextVar[ProgressFactory | None] = ContextVar("shown_by", default=None)
 
 
+class Stoppable:
+    """Progress that ends its stage where `stop` is set: for stages that run in threads, which no
+    signal reaches. What was fetched so far is kept and resumed."""
+
+    def __init__(self, progress: Progress, stop: threading.Event) -> None:
+        self.progress, self.stop = progress, stop
+
+    def start(self, stage: str, total: int | None, unit: str) -> None:
+        self._check()
+        self.progress.start(stage, total, unit)
+
+    def advance(self, done: int, **figures: float) -> None:
+        self._check()
+        self.progress.advance(done, **figures)
+
+    def note(self, text: str) -> None:
+        self._check()
+        self.progress.note(text)
+
+    def finish(self) -> None:
+        self.progress.finish()
+
+    def _check(self) -> None:
+        if self.stop.is_set():
+            raise RunStopped("Stopped while fetching; what has arrived is kept.")
+
+
 @contextmanager
-def stage_progress() -> Iterator[Progress]:
+def stage_progress(stop: threading.Event | None = None) -> Iterator[Progress]:
     """Progress for one stage: what the terminal has set up, else lines in the run's log."""
     factory = shown_by.get()
     progress = factory() if factory else LogLines(get_run_logger().info)
     try:
-        yield progress
+        yield Stoppable(progress, stop) if stop else progress
     finally:
         progress.finish()

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from twolevers.errors import InputError
 from twolevers.options import FineTuneOptions, TrainingOptions, build_options
-from twolevers.plan import make_plan, resume_options
+from twolevers.plan import changed_options, make_plan, resume_options
 from twolevers.settings import Settings
 
 
@@ -56,3 +57,22 @@ def test_resume_changes_only_what_is_asked_for() -> None:
     merged = resume_options(stored, given)
     assert (merged.model, merged.device) == ("gpt2-nano (7M)", "cpu")
     assert (merged.training.epochs, merged.training.batch_size) == (5, 4)
+
+
+def test_resume_refuses_what_would_be_another_run() -> None:
+    stored = make_plan(FineTuneOptions(device="cpu"), Settings()).options
+    with pytest.raises(InputError) as raised:
+        changed_options(stored, {"batch_size": 4, "seed": 1, "epochs": 5})
+    assert {problem.where for problem in raised.value.problems} == {"--batch-size", "--seed"}
+    assert "was started with 8" in str(raised.value)
+    assert changed_options(stored, {"batch_size": 8, "epochs": 5}).training.epochs == 5
+
+
+def test_complete_options_are_compared_whole() -> None:
+    stored = make_plan(
+        FineTuneOptions(device="cpu", training=TrainingOptions(batch_size=4)), Settings()
+    ).options
+    assert resume_options(stored, stored) == stored
+    other = stored.model_copy(update={"training": TrainingOptions(batch_size=8)})
+    with pytest.raises(InputError, match=r"--batch-size 8.*started with 4"):
+        resume_options(stored, other)

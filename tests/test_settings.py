@@ -35,7 +35,7 @@ def test_environment_over_file_over_default(home: Home, monkeypatch: pytest.Monk
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("CHOOSE_MODEL = gpt2\n", "is no TOML"),
+        ("CHOOSE_MODEL = gpt2\n", "is no TOML in UTF-8"),
         ("CHOOSE_MODLE = 'gpt2'\n", "CHOOSE_MODLE.*known: CHOOSE_MODEL"),
         ("CHOOSE_MODEL = 3\n", "CHOOSE_MODEL 3.*string"),
     ],

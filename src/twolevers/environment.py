@@ -7,7 +7,9 @@ has set stays.
 from __future__ import annotations
 
 import os
+import tempfile
 
+from twolevers.errors import InputError, Problem
 from twolevers.settings import Home
 
 
@@ -28,5 +30,27 @@ def prepare_environment(home: Home | None = None) -> Home:
     }
     for name, value in defaults.items():
         os.environ.setdefault(name, value)
-    home.root.mkdir(parents=True, exist_ok=True)
+    return home
+
+
+def writable_home() -> Home:
+    """The home folder, made where it is missing.
+
+    Raises:
+        InputError: it cannot be written to.
+    """
+    home = prepare_environment()
+    try:
+        home.prefect.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=home.root):
+            pass
+    except OSError as error:
+        raise InputError(
+            Problem(
+                "TWOLEVERS_HOME",
+                str(home.root),
+                f"cannot be written to ({error.strerror})",
+                "set TWOLEVERS_HOME to a folder that can",
+            )
+        ) from error
     return home

@@ -81,9 +81,9 @@ def load_settings() -> Settings:
     file = find_home() / SETTINGS_FILE
     try:
         return Settings()
-    except tomllib.TOMLDecodeError as error:
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise InputError(
-            Problem(str(file), None, f"is no TOML ({error})", "correct the line")
+            Problem(str(file), None, f"is no TOML in UTF-8 ({error})", "correct the line")
         ) from error
     except ValidationError as error:
         raise InputError(

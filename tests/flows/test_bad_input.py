@@ -75,6 +75,22 @@ def test_all_problems_at_once(
     assert all(f"'{value}'" in message for value in "xyz")
 
 
+def test_a_home_that_cannot_be_written_to(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TWOLEVERS_HOME", "/dev/null/home")
+    message = fails(capsys, monkeypatch, "runs")
+    assert "/dev/null/home" in message
+    assert "cannot be written to" in message
+
+
+def test_a_prefect_server_that_does_not_answer(home: Home, command: Command) -> None:
+    command.env["PREFECT_API_URL"] = "http://127.0.0.1:9/api"
+    message = command.run("fine-tune", status=1)
+    assert "http://127.0.0.1:9/api does not answer" in message
+    assert "PREFECT_API_URL" in message
+
+
 def test_environment_is_checked_as_the_command_line_is(
     home: Home, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

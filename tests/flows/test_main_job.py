@@ -19,7 +19,8 @@ from twolevers.models.weights import load_model
 @pytest.fixture(scope="module")
 def done(tmp_path_factory: pytest.TempPathFactory) -> tuple[Command, str]:
     command = Command(tmp_path_factory.mktemp("home"))
-    return command, command.run("fine-tune")
+    # Fewer evaluations and shorter answers than `make run`: the test must not take its time.
+    return command, command.run("fine-tune", "--eval-every", "50", "--max-new-tokens", "64")
 
 
 @pytest.fixture(scope="module")

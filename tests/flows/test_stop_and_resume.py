@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from command import Command
 
-RECIPE = ("--epochs", "3", "--dropout", "0.1", "--max-new-tokens", "4")
+RECIPE = ("--epochs", "3", "--eval-every", "2", "--dropout", "0.1", "--max-new-tokens", "4")
 
 
 def weights_hash(command: Command, run: str = "latest") -> str:
@@ -39,7 +39,7 @@ def test_a_stopped_run_ends_with_the_same_bits(command: Command, small_data: Pat
     undisturbed = weights_hash(command)
 
     process = command.start(*arguments)
-    wait_for(process, "step 5:")
+    wait_for(process, "step 8:")
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=120)
     assert process.returncode == 130, out + err
@@ -48,6 +48,9 @@ def test_a_stopped_run_ends_with_the_same_bits(command: Command, small_data: Pat
     stopped = command.summary()
     assert stopped["status"] == "KILLED"
     assert stopped["two_epoch_seconds"] is None
+    assert "step-" in stopped["checkpoint"]
+    refused = command.run("fine-tune", "--resume", "latest", "--batch-size", "4", status=2)
+    assert "--batch-size" in refused
     command.run("fine-tune", "--resume", stopped["mlflow_run_id"])
     resumed = command.summary(stopped["mlflow_run_id"])
     assert resumed["status"] == "FINISHED"

@@ -63,7 +63,10 @@ def find_dataset(dataset: str) -> DatasetEntry:
     if "://" in dataset:
         check_address(dataset)
         return DatasetEntry(dataset, "", dataset, "", 0, address=dataset)
-    path = Path(dataset).expanduser().absolute()
+    try:
+        path = Path(dataset).expanduser().absolute()
+    except RuntimeError:  # ~name of nobody here
+        path = Path(dataset).absolute()
     try:
         found, folder = bool(dataset) and path.is_file(), bool(dataset) and path.is_dir()
     except (OSError, ValueError):  # a name too long for any file, a zero byte

@@ -56,8 +56,12 @@ def find_run(run: str, home: Home, settings: Settings) -> RunInfo:
     looks_like_path = wanted.startswith((".", "~", "/")) or "/" in wanted or "\\" in wanted
     if not looks_like_path and (found := _find_by_id(wanted, store)):
         return run_info(found, home)
-    folder = Path(wanted).expanduser()
-    if wanted and folder.exists():
+    try:
+        folder = Path(wanted).expanduser()
+        exists = bool(wanted) and folder.exists()
+    except (RuntimeError, OSError, ValueError):  # ~nobody, a name too long for a file
+        exists = False
+    if exists:
         return _find_by_folder(folder, home, store)
     if looks_like_path:
         raise InputError(

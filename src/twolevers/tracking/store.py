@@ -79,7 +79,13 @@ def open_store(home: Home, settings: Settings) -> Store:
     from mlflow import MlflowClient
     from mlflow.exceptions import MlflowException
 
-    client = MlflowClient(uri)
+    try:
+        client = MlflowClient(uri)
+    except (MlflowException, ImportError, OSError) as error:
+        raise TwoleversError(
+            f"MLflow's store {uri.split('@')[-1]} cannot be opened ({error}). Correct "
+            "TWOLEVERS_TRACKING_URI, or unset it: then the store in the home folder is used."
+        ) from error
     local = not settings.tracking_uri
     location = artifact_location(home) if local else None
     try:
@@ -147,7 +153,7 @@ def prepare_store(home: Home, settings: Settings) -> str:
 
     try:
         prepare_database(home.mlflow / "mlflow.db", artifact_location(home))
-    except PermissionError as error:
+    except OSError as error:
         raise InputError(
             Problem("home", str(home.root), "cannot be written to", "set TWOLEVERS_HOME")
         ) from error
