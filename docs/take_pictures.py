@@ -1,7 +1,7 @@
 """Takes the README's pictures of both web interfaces: `python docs/take_pictures.py`.
 
 Starts each interface over this home's runs, opens the newest run in headless Chromium (Debian's
-package `chromium`) and writes docs/mlflow-run.png and docs/prefect-run.png.
+package `chromium`) and writes docs/mlflow-run.png (its loss curve) and docs/prefect-run.png.
 """
 
 from __future__ import annotations
@@ -9,13 +9,13 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import httpx
+from playwright.sync_api import sync_playwright
 
 from twolevers.environment import prepare_environment
 from twolevers.settings import load_settings
@@ -24,7 +24,7 @@ from twolevers.tracking.store import open_store
 
 DOCS = Path(__file__).parent
 QUIET = (
-    "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
+    "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
     "--disable-background-networking", "--disable-component-update", "--disable-sync",
     "--hide-scrollbars", "--force-device-scale-factor=1",
 )  # fmt: skip
@@ -58,12 +58,17 @@ def picture(address: str, name: str, size: tuple[int, int]) -> None:
     chromium = shutil.which("chromium")
     if chromium is None:
         sys.exit("Install Chromium first (Debian: apt-get install chromium).")
-    with tempfile.TemporaryDirectory() as profile:
-        subprocess.run(
-            [chromium, *QUIET, f"--user-data-dir={profile}", f"--window-size={size[0]},{size[1]}",
-             "--virtual-time-budget=20000", f"--screenshot={DOCS / name}", address],
-            check=True, capture_output=True, timeout=120,
-        )  # fmt: skip
+    with sync_playwright() as player:
+        browser = player.chromium.launch(executable_path=chromium, args=list(QUIET))
+        page = browser.new_page(viewport={"width": size[0], "height": size[1]})
+        page.goto(address)
+        page.wait_for_timeout(15_000)
+        close = page.get_by_label("Close", exact=True)
+        if close.count():
+            close.first.click()
+            page.wait_for_timeout(1_000)
+        page.screenshot(path=DOCS / name)
+        browser.close()
     print(DOCS / name)
 
 
@@ -73,8 +78,7 @@ def main() -> None:
     experiment = open_store(home, load_settings()).experiment_id
     with interface("mlflow", 5701, "/health") as address:
         page = f"{address}/#/experiments/{experiment}/runs/{run.run_id}"
-        picture(page, "mlflow-run.png", (1400, 1000))
-        picture(f"{page}/model-metrics", "mlflow-charts.png", (1400, 1000))
+        picture(f"{page}/artifacts/loss-curve.png", "mlflow-run.png", (1500, 900))
     with interface("prefect", 4701, "/api/health") as address:
         picture(
             f"{address}/runs/flow-run/{run.prefect_flow_run_id}", "prefect-run.png", (1400, 1000)

@@ -71,6 +71,8 @@ def open_ui(which: str, port: int | None) -> None:
         arguments += ["--default-artifact-root", str(home.mlflow / "artifacts")]
     else:
         print(f"Prefect on http://127.0.0.1:{port}  (Ctrl-C ends it)", flush=True)
+        # The page in the browser asks this address, whatever the port.
+        os.environ["PREFECT_UI_API_URL"] = f"http://127.0.0.1:{port}/api"
         arguments = ["server", "start"]
     arguments += ["--host", "127.0.0.1", "--port", str(port)]
     os.execv(sys.executable, [*tool, *arguments])

@@ -36,16 +36,8 @@ def loss_curve(path: Path, *, train: Curve, val: Curve, tokens_per_step: float, 
     ):
         if curve:
             steps, losses = zip(*curve, strict=True)
-            axes.plot(steps, losses, style, label=label, color=colour, linewidth=1.6)
-            axes.annotate(
-                f"{losses[-1]:.2f}",
-                (steps[-1], losses[-1]),
-                xytext=(5, 0),
-                textcoords="offset points",
-                color=colour,
-                fontsize=9,
-                va="center",
-            )
+            end = f"{label}, {losses[-1]:.2f} at the end"
+            axes.plot(steps, losses, style, label=end, color=colour, linewidth=1.6)
     axes.set_title(title, fontsize=11, loc="left")
     axes.set_xlabel("optimizer steps")
     axes.set_ylabel("loss (nats per token)")
