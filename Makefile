@@ -5,6 +5,8 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check
+# Compiled afterwards on all cores: pip would do it on one.
+COMPILE := $(BIN)/python -m compileall -q -j 0 $(VENV)/lib >/dev/null 2>&1 || true
 ARGS   ?=
 
 .DEFAULT_GOAL := help
@@ -34,18 +36,20 @@ $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
 	  echo "twolevers needs Python 3.11 or newer; this is $$($(PYTHON) --version 2>&1)." \
 	       "Name another: make $(MAKECMDGOALS) PYTHON=python3.12"; exit 2; }
-	@$(PYTHON) -m venv $(VENV)
+	@$(PYTHON) -m venv --clear $(VENV) || { rm -rf $(VENV); exit 1; }
 
 $(VENV)/.installed: $(VENV)/bin/python requirements.lock pyproject.toml
 	@echo 'Installing twolevers into $(VENV) (once; a few minutes) …'
-	@$(PIP) install --quiet -r requirements.lock
+	@$(PIP) install --quiet --no-compile -r requirements.lock
 	@$(PIP) install --quiet --no-deps --no-build-isolation --editable .
+	@$(COMPILE)
 	@touch $@
 
 $(VENV)/.test-installed: $(VENV)/bin/python requirements.lock requirements-test.lock pyproject.toml
 	@echo 'Installing twolevers and what its tests need into $(VENV) (once; a few minutes) …'
-	@$(PIP) install --quiet -r requirements.lock -r requirements-test.lock
+	@$(PIP) install --quiet --no-compile -r requirements.lock -r requirements-test.lock
 	@$(PIP) install --quiet --no-deps --no-build-isolation --editable .
+	@$(COMPILE)
 	@touch $(VENV)/.installed $@
 
 clean-venv:
