@@ -154,7 +154,9 @@ def read_summary(info: RunInfo) -> dict[str, Any]:
             except ValueError:
                 continue
             if isinstance(written, dict):
-                return summary | written | {key: summary[key] for key in ("status", "checkpoint")}
+                # Where the run's checkpoint lies may have changed since, what it came to not.
+                here = {key: summary[key] for key in ("status", "checkpoint") if summary[key]}
+                return summary | written | here
     return summary
 
 
