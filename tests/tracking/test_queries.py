@@ -184,10 +184,13 @@ def test_an_empty_store_lists_no_runs(home: Home, settings: Settings, store: Sto
 
 
 def test_a_summary_has_the_status_of_now(home: Home, settings: Settings, finished: str) -> None:
-    summary = read_summary(find_run(finished, home, settings))
-    assert summary == SUMMARY | {"status": "FINISHED"}
+    info = find_run(finished, home, settings)
+    summary = read_summary(info)
+    assert info.checkpoint == home.run_folder(finished) / "checkpoints" / "epoch-2"
+    assert summary == SUMMARY | {"status": "FINISHED", "checkpoint": str(info.checkpoint)}
     shutil.rmtree(home.run_folder(finished))  # the copy among the artifacts is left
-    assert read_summary(find_run(finished, home, settings)) == summary
+    later = read_summary(find_run(finished, home, settings))
+    assert later | {"checkpoint": None} == summary | {"checkpoint": None}
 
 
 def test_a_run_that_did_not_finish_has_a_summary_with_gaps(
