@@ -9,7 +9,7 @@ from typing import Any
 from flows.temporary_server import prefect_server
 from twolevers.environment import writable_home
 from twolevers.errors import InputError, Problem, RunStopped, did_you_mean
-from twolevers.options import build_options
+from twolevers.plan import options_from
 from twolevers.settings import load_settings
 from twolevers.tracking.runs import plan_run, resume_plan, run_to_continue
 from twolevers.tracking.store import prepare_store
@@ -24,7 +24,7 @@ def run_fine_tuning(given: dict[str, Any], resume: str | None) -> None:
     home = writable_home()
     # Prefect's own log lines would tear the progress bars; its server keeps them all the same.
     os.environ.setdefault("PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL", "CRITICAL")
-    options = build_options(given)
+    options = options_from(given, load_settings())
     if resume:
         # From here on the run's own id, and all of its options: `latest` may change meanwhile.
         resume = run_to_continue(resume)

@@ -17,6 +17,7 @@ from twolevers.options import (
     FineTuneOptions,
     GenerationOptions,
     RunOptions,
+    build_options,
     flag,
     option_fields,
 )
@@ -103,6 +104,24 @@ def make_plan(options: FineTuneOptions, settings: Settings) -> Plan:
         }
     )
     return Plan(resolved, model, device)
+
+
+def options_from(given: Mapping[str, Any], settings: Settings) -> FineTuneOptions:
+    """Flat values to options, as `build_options`.
+
+    Raises:
+        InputError: values out of bounds and names that mean nothing, all at once.
+    """
+    try:
+        return build_options(given)
+    except InputError as error:
+        faulty = {problem.where for problem in error.problems}
+        rest = {name: value for name, value in given.items() if flag(name) not in faulty}
+        try:
+            make_plan(build_options(rest, {}), settings)
+        except InputError as more:
+            raise InputError([*error.problems, *more.problems]) from None
+        raise
 
 
 def resume_options(stored: FineTuneOptions, given: FineTuneOptions) -> FineTuneOptions:

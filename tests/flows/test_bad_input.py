@@ -70,9 +70,11 @@ def test_all_problems_at_once(
     )  # fmt: skip
     assert all(name in message for name in ("--epochs", "--batch-size", "--learning-rate"))
     message = fails(
-        capsys, monkeypatch, "fine-tune", "--model", "x", "--device", "y", "--dataset", "z"
-    )
+        capsys, monkeypatch, "fine-tune", "--model", "x", "--device", "y", "--dataset", "z",
+        "--epochs", "0",
+    )  # fmt: skip
     assert all(f"'{value}'" in message for value in "xyz")
+    assert "--epochs" in message
 
 
 def test_a_home_that_cannot_be_written_to(
