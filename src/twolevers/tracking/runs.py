@@ -32,8 +32,8 @@ def fine_tune_run(
     """Open a fine-tuning, or reopen one: that named by `resume_from`, or the one that an earlier
     attempt of the same flow run began.
 
-    Nothing is opened before every option has been checked. Ctrl-C anywhere in the block
-    becomes RunStopped with the command that continues the run.
+    Nothing is opened before every option has been checked. Ctrl-C or SIGTERM anywhere in the
+    block becomes RunStopped with the command that continues the run.
 
     Raises:
         InputError: options that cannot be used; a run to resume that is unknown or finished.
@@ -66,10 +66,13 @@ def fine_tune_run(
                 hardware=plan.device.hardware,
                 threads=plan.device.threads,
             )
-        except (RunStopped, KeyboardInterrupt) as stopped:
+        except BaseException as stopped:
+            # Whatever is no Exception asks to stop: Ctrl-C, a scheduler's termination signal.
+            if isinstance(stopped, Exception) and not isinstance(stopped, RunStopped):
+                raise
+            reason = str(stopped) if isinstance(stopped, RunStopped) else "Stopped."
             raise RunStopped(
-                f"{str(stopped) or 'Stopped.'}\nContinue with: "
-                f"twolevers fine-tune --resume {tracker.run_id}"
+                f"{reason}\nContinue with: twolevers fine-tune --resume {tracker.run_id}"
             ) from stopped
 
 
