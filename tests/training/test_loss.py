@@ -12,11 +12,11 @@ from transformers import GPT2LMHeadModel
 
 from twolevers.data.batch import Batch, Row, collate
 from twolevers.device import Device
+from twolevers.models import attention
 from twolevers.models.gpt2 import GPT2
 from twolevers.training import loss as losses
 from twolevers.training.loss import loss_sum, mean_loss, plain_loss_sum
 from twolevers.training.precision import autocast
-from twolevers.training.shared_prefix import shared_prefix, weighted_positions
 
 CPU = Device("cpu", "a processor", 2, 0)
 
@@ -58,34 +58,48 @@ def test_equals_plain_loss_and_gradients(model, batch, tokens_a_chunk, monkeypat
 
 
 @pytest.mark.parametrize("prompt_length", [0, 3, 9])
-@pytest.mark.parametrize("dropout", [0.0, 0.4])
-def test_a_prefix_that_all_rows_share_counts_for_each(model, prompt_length, dropout):
+@pytest.mark.parametrize("tile_tokens", [1, 8, 1000])
+def test_a_prefix_that_all_rows_share_counts_for_each(
+    model, prompt_length, tile_tokens, monkeypatch
+):
     """Alike up to and with token 7; the target after it differs."""
+    monkeypatch.setitem(attention.TILE_TOKENS, "cpu", tile_tokens)
     prefix = [11, 12, 13, 14, 15, 16, 17]
     rows = [[*prefix, 1, 2, 3], [*prefix, 4, 5], [*prefix, 6, 7, 8, 9], [*prefix, 1, 9]]
-    batch = collate([Row(row, min(prompt_length, len(row) - 1)) for row in rows])
-    shared = GPT2(type(TINY)(**{**TINY.to_dict(), "dropout": dropout}))
-    shared.load_state_dict(model.state_dict())
-    torch.manual_seed(1)
-    expected, expected_gradients = loss_and_gradients(plain_loss_sum, shared, batch)
-    torch.manual_seed(1)
-    found, gradients = loss_and_gradients(loss_sum, shared, batch)
+    rows = [Row(row, min(prompt_length, len(row) - 1)) for row in rows]
+    batch, shared = collate(rows), collate(rows, share_prefix=True)
+    assert shared.prefix == (7 if prompt_length == 9 else 6)  # masked, targets are alike
+    assert len(shared.input_ids) == len(batch.input_ids) - 3 * shared.prefix
+    assert (shared.num_tokens, shared.num_supervised) == (batch.num_tokens, batch.num_supervised)
+    expected, expected_gradients = loss_and_gradients(plain_loss_sum, model, batch)
+    found, gradients = loss_and_gradients(loss_sum, model, shared)
     assert found == pytest.approx(expected, rel=1e-6)
     assert largest_difference(gradients, expected_gradients) < 1e-5
-    positions, counts = weighted_positions(batch, share=True)
-    assert counts.sum() == batch.num_supervised
-    if prompt_length == 0:
-        assert len(positions) == batch.num_supervised - 3 * 6
 
 
 def test_rows_alike_from_end_to_end(model):
-    batch = collate([Row([1, 2, 3, 4])] * 3)
-    assert shared_prefix(batch) == 3
-    assert mean_loss(model, [batch]) == pytest.approx(
-        mean_loss(model, [collate([Row([1, 2, 3, 4])])])
-    )
-    assert shared_prefix(collate([Row([1, 2, 3, 4])])) == 0
-    assert shared_prefix(collate([Row([1, 2, 3]), Row([5, 2, 3])])) == 0
+    batch = collate([Row([1, 2, 3, 4])] * 3, share_prefix=True)
+    alone = collate([Row([1, 2, 3, 4])])
+    assert (batch.prefix, batch.lengths, batch.num_tokens) == (3, (0, 0, 0), 9)
+    assert mean_loss(model, [batch]) == pytest.approx(mean_loss(model, [alone]))
+
+
+def test_dropout_differs_by_row_so_nothing_is_shared(job):
+    """Each row's own dropout: a step of rows all alike has no shared prefix."""
+    trainer_batches = []
+    from twolevers.training import trainer
+
+    real = trainer.optimizer_step
+
+    def optimizer_step(model, optimizer, scaler, batches, **kw):
+        trainer_batches.extend(batches)
+        return real(model, optimizer, scaler, batches, **kw)
+
+    job.train_rows = [Row([1, 2, 3, 4, 5])] * 16
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(trainer, "optimizer_step", optimizer_step)
+        job.train(epochs=1, dropout=0.1)
+    assert {batch.prefix for batch in trainer_batches} == {0}
 
 
 def test_bfloat16_is_as_near_to_float32_as_plain_autocast(model, batch):

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from twolevers.allocator import kept_memory
 from twolevers.data.batch import Batch, Row, collate
 from twolevers.data.order import batch_order
 from twolevers.data.split import load_split
@@ -43,7 +44,7 @@ def score(
         raise TwoleversError(f"{responses.path}: holds the {responses.role} model's answers")
     answers = read_answers(responses)
     model = load_model(path, config, device=device.name)
-    with autocast(device, precision):
+    with kept_memory(), autocast(device, precision):
         val_loss = _split_loss(model, "val", load_split(data, "val"), batch_size)
         test_loss = _split_loss(model, "test", load_split(data, "test"), batch_size)
     scores = score_answers(answers)
@@ -108,4 +109,4 @@ def _split_loss(model: GPT2, name: str, rows: Sequence[Row], batch_size: int) ->
 def _batches(rows: Sequence[Row], batch_size: int) -> Iterator[Batch]:
     order = batch_order(len(rows), batch_size, seed=None, epoch=0, drop_last=False)
     for indices in order:
-        yield collate([rows[index] for index in indices])
+        yield collate([rows[index] for index in indices], share_prefix=True)

@@ -109,7 +109,11 @@ class GPT2(nn.Module):
         Returns:
             (N, C) hidden states.
         """
-        x = self.dropout(self.wte(input_ids) + self.wpe(positions))  # (N, C)
+        return self.hidden(self.wte(input_ids), positions, attend)
+
+    def hidden(self, embedded: Tensor, positions: Tensor, attend: Attend) -> Tensor:
+        """As `forward`, from tokens that are looked up already: (N, C) to (N, C)."""
+        x = self.dropout(embedded + self.wpe(positions))  # (N, C)
         for block in self.h:
             if self.gradient_checkpointing and self.training and torch.is_grad_enabled():
                 x = checkpoint(block, x, attend, use_reentrant=False)

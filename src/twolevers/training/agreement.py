@@ -21,7 +21,7 @@ LEAST_ROWS = 9
 def agreement_batch(train: Sequence[Row], batch_size: int) -> Batch:
     """The first rows of the split, as many as a batch has but at least nine; repeated if fewer."""
     count = max(LEAST_ROWS, batch_size)
-    return collate([train[index % len(train)] for index in range(count)])
+    return collate([train[index % len(train)] for index in range(count)], share_prefix=True)
 
 
 def check_agreement(device_name: str, loss_on: Callable[[str], float]) -> None:

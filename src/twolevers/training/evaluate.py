@@ -19,10 +19,10 @@ def joined_batches(split: Sequence[Row], indices: Iterable[int]) -> Iterator[Bat
         rows.append(split[index])
         tokens += len(rows[-1].token_ids)
         if tokens >= JOINED_TOKENS:
-            yield collate(rows)
+            yield collate(rows, share_prefix=True)
             rows, tokens = [], 0
     if rows:
-        yield collate(rows)
+        yield collate(rows, share_prefix=True)
 
 
 def first_batches(split: Sequence[Row], batch_size: int, count: int) -> list[Batch]:

@@ -23,37 +23,44 @@ from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
 from twolevers.data.batch import IGNORE_INDEX, Batch
-from twolevers.models.attention import causal_within
+from twolevers.models.attention import causal_within, plain_causal_within
 from twolevers.models.gpt2 import GPT2
-from twolevers.training.shared_prefix import weighted_positions
+from twolevers.training.tied_gradient import TiedGradient
 
-CHUNK_BYTES = {"cpu": 48 * 2**20, "cuda": 512 * 2**20, "mps": 128 * 2**20}
+CHUNK_BYTES = {"cpu": 96 * 2**20, "cuda": 512 * 2**20, "mps": 128 * 2**20}
 """Float32 logits held at once. On a CPU larger chunks fall out of the cache, and smaller ones
 read the embedding and its gradient too often."""
 
 
 def plain_loss_sum(model: GPT2, batch: Batch) -> Tensor:
-    """Summed loss of a batch by way of all logits: the reference for `loss_sum`."""
-    hidden = model(batch.input_ids, batch.positions, causal_within(batch.lengths))
+    """Summed loss of a batch (no shared prefix) by way of all logits: the test of `loss_sum`."""
+    hidden = model(batch.input_ids, batch.positions, plain_causal_within(batch.lengths))
     return F.cross_entropy(
         model.logits(hidden), batch.target_ids, ignore_index=IGNORE_INDEX, reduction="sum"
     )
 
 
-def loss_sum(model: GPT2, batch: Batch) -> Tensor:
-    """Summed loss of a batch on the model's device, differentiable once.
+def loss_sum(model: GPT2, batch: Batch, *, divisor: float = 1) -> Tensor:
+    """Summed loss of a batch on the model's device, divided by `divisor`; differentiable once.
 
     Returns:
-        A float32 scalar: nats, summed over `batch.num_supervised` tokens.
+        A float32 scalar: nats, summed over `batch.num_supervised` tokens, over `divisor`. To
+        divide here and not afterwards saves a pass over the largest gradient.
     """
-    hidden = model(batch.input_ids, batch.positions, causal_within(batch.lengths))  # (tokens, C)
-    drops = model.training and model.config.dropout > 0
-    positions, counts = weighted_positions(batch, share=not drops)
-    hidden, targets = hidden[positions], batch.target_ids[positions]  # (N, C), (N,)
+    tied = TiedGradient()
+    hidden = model.hidden(
+        tied.look_up(batch.input_ids, model.wte.weight),
+        batch.positions,
+        causal_within(batch.lengths, batch.prefix),
+    )  # (tokens, C)
+    targets, weights = batch.target_ids, batch.weights / divisor
+    if batch.num_supervised < batch.num_tokens:
+        supervised = targets != IGNORE_INDEX
+        hidden, targets, weights = hidden[supervised], targets[supervised], weights[supervised]
     # Asked here: inside of an autograd function gradients are always switched off.
     wants_gradients = torch.is_grad_enabled()
     loss: Tensor = _LinearCrossEntropy.apply(
-        hidden, model.wte.weight, targets, counts, wants_gradients
+        hidden, model.wte.weight, targets, weights, tied if wants_gradients else None
     )
     return loss
 
@@ -93,33 +100,35 @@ class _LinearCrossEntropy(torch.autograd.Function):
         hidden: Tensor,
         weight: Tensor,
         targets: Tensor,
-        counts: Tensor,
-        wants_gradients: bool,
+        weights: Tensor,
+        tied: TiedGradient | None,
     ) -> Tensor:
         kind = hidden.device.type
         fast = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else weight.dtype
-        ctx.hidden_dtype = hidden.dtype
+        ctx.hidden_dtype, ctx.tied = hidden.dtype, tied
         hidden, weight = hidden.to(fast), weight.to(fast)
         with torch.autocast(kind, enabled=False):
-            loss, ctx.gradients = _walk(hidden, weight, targets, counts, wants_gradients)
+            loss, ctx.gradients = _walk(hidden, weight, targets, weights, tied is not None)
             if not loss.isfinite():
-                loss = _exact_loss(hidden, weight, targets, counts)
+                loss = _exact_loss(hidden, weight, targets, weights)
         return loss
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, scale: Tensor) -> tuple[Tensor, Tensor, None, None, None]:
+    def backward(ctx: Any, scale: Tensor) -> tuple[Tensor, None, None, None, None]:
         if ctx.gradients is None:
             raise RuntimeError("the gradient of this loss was taken already: compute it again")
         hidden_grad, weight_grad = ctx.gradients
         ctx.gradients = None
-        hidden_grad.mul_(scale)
-        weight_grad.mul_(scale)
-        return hidden_grad.to(ctx.hidden_dtype), weight_grad, None, None, None
+        if not scale.is_cpu or scale != 1:  # asking a GPU would mean to wait for it
+            hidden_grad.mul_(scale)
+            weight_grad.mul_(scale)
+        ctx.tied.of_output_layer = weight_grad
+        return hidden_grad.to(ctx.hidden_dtype), None, None, None, None
 
 
 def _walk(
-    hidden: Tensor, weight: Tensor, targets: Tensor, counts: Tensor, wants_gradients: bool
+    hidden: Tensor, weight: Tensor, targets: Tensor, weights: Tensor, wants_gradients: bool
 ) -> tuple[Tensor, tuple[Tensor, Tensor] | None]:
     """Summed loss and (where wanted) the gradients of `hidden` and `weight`, all float32."""
     num_tokens, vocab_size = len(targets), len(weight)
@@ -134,28 +143,30 @@ def _walk(
     for start in range(0, num_tokens, chunk):
         part = hidden[start : start + chunk]  # (K, C)
         target = targets[start : start + chunk, None]  # (K, 1)
-        count = counts[start : start + chunk, None]  # (K, 1)
+        stands_for = weights[start : start + chunk, None]  # (K, 1)
         logits = _product(part, weight.t(), out=buffer[: len(part)])  # (K, V)
         probabilities = torch.softmax(logits, 1, out=logits)
-        loss -= (probabilities.gather(1, target).log_() * count).sum()
+        loss -= (probabilities.gather(1, target).log_() * stands_for).sum()
         if wants_gradients:
             # d loss / d logits = probabilities, less one at the target
             minus_one = probabilities.new_full((), -1.0).expand(target.shape)
             slope = probabilities.scatter_add_(1, target, minus_one).to(weight.dtype)
-            hidden_grad[start : start + chunk] = _product(slope, weight) * count
-            _add_product(weight_grad, slope.t(), (part * count).to(part.dtype), first=start == 0)
+            hidden_grad[start : start + chunk] = _product(slope, weight) * stands_for
+            _add_product(
+                weight_grad, slope.t(), (part * stands_for).to(part.dtype), first=start == 0
+            )
     return loss, (hidden_grad, weight_grad) if wants_gradients else None
 
 
-def _exact_loss(hidden: Tensor, weight: Tensor, targets: Tensor, counts: Tensor) -> Tensor:
+def _exact_loss(hidden: Tensor, weight: Tensor, targets: Tensor, weights: Tensor) -> Tensor:
     """Summed loss where a target's probability is below what float32 can hold (over 87 nats).
 
     Slower by two passes over the logits, and needed so seldom that the usual walk leaves it out.
     """
     losses = [
-        F.cross_entropy(_product(part, weight.t()), target, reduction="none") @ count
-        for part, target, count in zip(
-            hidden.split(32), targets.split(32), counts.split(32), strict=True
+        F.cross_entropy(_product(part, weight.t()), target, reduction="none") @ share
+        for part, target, share in zip(
+            hidden.split(32), targets.split(32), weights.split(32), strict=True
         )
     ]
     return torch.stack(losses).sum()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 
@@ -62,3 +64,13 @@ def restore_moments(
 def gradients(model: GPT2) -> list[Tensor]:
     """The gradients there are, in the order of the parameters."""
     return [parameter.grad for parameter in model.parameters() if parameter.grad is not None]
+
+
+def total_norm(gradients: Sequence[Tensor]) -> Tensor:
+    """The Euclidean norm of all of them together, a float32 scalar.
+
+    Row by row, which PyTorch spreads over the threads. Its own sum over a whole matrix is taken
+    by one thread, and in float32 so long a sum lost 1 part in 1,000.
+    """
+    squares = [torch.linalg.vector_norm(g, dim=-1).square_().sum() for g in gradients]
+    return torch.stack(squares).sum().sqrt()

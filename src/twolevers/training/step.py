@@ -13,7 +13,7 @@ from twolevers.device import Device
 from twolevers.errors import TrainingError
 from twolevers.models.gpt2 import GPT2
 from twolevers.training.loss import loss_sum
-from twolevers.training.optimizer import gradients
+from twolevers.training.optimizer import gradients, total_norm
 from twolevers.training.precision import autocast
 
 
@@ -46,18 +46,17 @@ def optimizer_step(
         TrainingError: loss or gradient is no finite number. The weights are untouched.
     """
     supervised = sum(batch.num_supervised for batch in batches)
-    total = 0.0
+    mean = 0.0
     for batch in batches:
         with autocast(device, precision):
-            loss = loss_sum(model, batch.to(device.name))
-        scaler.scale(loss / supervised).backward()
-        total += loss.item()
-    mean = total / supervised
+            loss = loss_sum(model, batch.to(device.name), divisor=supervised)
+        scaler.scale(loss).backward()
+        mean += loss.item()
     if not math.isfinite(mean):
         raise TrainingError(f"The loss is {mean}")
 
     scaler.unscale_(optimizer)
-    norm = torch.nn.utils.get_total_norm(gradients(model))
+    norm = total_norm(gradients(model))
     grad_norm = norm.item()
     if gradient_clip is not None:
         torch.nn.utils.clip_grads_with_norm_(model.parameters(), gradient_clip, norm)

@@ -73,6 +73,7 @@ class Trainer:
         size, count = self.recipe.batch_size, self.recipe.eval_batches
         self.eval_train = [b.to(device.name) for b in first_batches(splits.train, size, count)]
         self.eval_val = [b.to(device.name) for b in first_batches(splits.val, size, count)]
+        self.share_prefix = model.config.dropout == 0  # dropout differs by row
         self.losses = (math.nan, math.nan)
         self.evaluated_at = self.saved_at = -1
 
@@ -133,7 +134,10 @@ class Trainer:
         """The next optimizer step of the epoch, told to tracker and progress."""
         started, state = time.perf_counter(), self.state
         indices = order[state.batches : state.batches + self.recipe.gradient_accumulation_steps]
-        batches = [collate([self.splits.train[i] for i in batch]) for batch in indices]
+        batches = [
+            collate([self.splits.train[i] for i in batch], share_prefix=self.share_prefix)
+            for batch in indices
+        ]
         rate = learning_rate_at(state.step, self.total_steps, self.recipe)
         try:
             figures = optimizer_step(
