@@ -41,6 +41,30 @@ def test_sequences_enter_and_leave_in_any_order(model: GPT2) -> None:
             logits = torch.cat([logits, prefill(model, cache, new)])
 
 
+@torch.no_grad()
+@pytest.mark.parametrize(
+    "rows",
+    [
+        [[5, 6, 7, 1], [5, 6, 7, 2, 3], [5, 6, 7]],
+        [[5, 6, 7], [5, 6, 7], [5, 6, 7]],
+        [[1, 2], [3, 4]],
+        [[9, 1], [9, 1, 4, 4]],
+    ],
+)
+def test_what_prompts_begin_with_is_read_once_and_known_to_each(model: GPT2, rows) -> None:
+    cache = KeyValueCache(model.config, 4)
+    first = [[30, 31, 32]]
+    prefill(model, cache, first)
+    logits = prefill(model, cache, rows)
+    for row, sequence in enumerate(rows):
+        torch.testing.assert_close(logits[row], next_logits(model, sequence))
+    everyone = [*first, *rows]
+    tokens = list(range(11, 11 + len(everyone)))
+    logits = decode_step(model, cache, torch.tensor(tokens))
+    for row, (sequence, token) in enumerate(zip(everyone, tokens, strict=True)):
+        torch.testing.assert_close(logits[row], next_logits(model, [*sequence, token]))
+
+
 def test_a_full_cache_takes_no_more(model: GPT2) -> None:
     cache = KeyValueCache(model.config, 2)
     with pytest.raises(ValueError, match="at most 2 sequences"):

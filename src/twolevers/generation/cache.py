@@ -11,6 +11,7 @@ the cache. Room in T grows by pieces, so that short answers never pay for the lo
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 
 import torch
@@ -47,25 +48,28 @@ class KeyValueCache:
         """Rows in use."""
         return len(self.lengths)
 
-    def add(self, lengths: Sequence[int]) -> Attend:
+    def add(self, lengths: Sequence[int], prefix: int = 0) -> Attend:
         """Takes in new sequences behind those in use: the `attend` for their prompts, end to end.
 
         Args:
-            lengths: tokens of each prompt.
+            lengths: tokens of each prompt behind the prefix.
+            prefix: tokens that all of them begin with, laid down once before them.
         """
-        first = len(self)
-        if first + len(lengths) > self.max_sequences:
+        first, new = len(self), len(lengths)
+        if first + new > self.max_sequences:
             raise ValueError(f"the cache holds at most {self.max_sequences} sequences")
         counts = torch.tensor(lengths, device=self._device)
-        rows = torch.arange(first, first + len(lengths), device=self._device)
-        rows = rows.repeat_interleave(counts)  # (N,) row of each token
-        places = prompt_positions(lengths, self._device)  # (N,)
-        within = causal_within(lengths)
-        self.lengths.extend(lengths)
-        self._make_room(max(lengths, default=0))
+        rows = torch.arange(first, first + new, device=self._device)
+        own_rows = rows.repeat_interleave(counts)  # (N - P,) row of each token
+        own_places = prompt_positions(lengths, prefix, self._device)[prefix:]
+        within = causal_within(lengths, prefix)
+        self.lengths.extend(prefix + length for length in lengths)
+        self._make_room(prefix + max(lengths, default=0))
 
         def attend(layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-            self._write(layer, rows, places, k, v)
+            kept = self._write(layer, own_rows, own_places, k[prefix:], v[prefix:])
+            for tensor, fresh in zip(kept, (k, v), strict=True):
+                tensor[first : first + new, :, :prefix] = fresh[:prefix].transpose(0, 1)
             return within(layer, q, k, v)
 
         return attend
@@ -132,22 +136,31 @@ class KeyValueCache:
                 self._layers[index] = keys, values
 
 
-def prompt_positions(lengths: Sequence[int], device: torch.device | str = "cpu") -> Tensor:
-    """(N,) the position of each token in its own sequence, sequences end to end."""
-    return torch.cat([torch.arange(length, device=device) for length in lengths])
+def prompt_positions(
+    lengths: Sequence[int], prefix: int, device: torch.device | str = "cpu"
+) -> Tensor:
+    """(N,) the position of each token in its own sequence: the prefix, then sequences end to end,
+    which go on where the prefix ends."""
+    own = [torch.arange(prefix, prefix + length, device=device) for length in lengths]
+    return torch.cat([torch.arange(prefix, device=device), *own])
 
 
 def prefill(model: GPT2, cache: KeyValueCache, prompts: Sequence[Sequence[int]]) -> Tensor:
-    """Reads new prompts into the cache.
+    """Reads new prompts into the cache, what they all begin with only once.
 
     Returns:
         (len(prompts), V) logits for the first new token of each.
     """
     device = model.wte.weight.device
-    lengths = [len(prompt) for prompt in prompts]
-    input_ids = torch.tensor([token for prompt in prompts for token in prompt], device=device)
-    hidden = model(input_ids, prompt_positions(lengths, device), cache.add(lengths))  # (N, C)
-    last = torch.tensor(lengths, device=device).cumsum(0) - 1
+    shortest = min(map(len, prompts))
+    # The last token of each is read for itself: its logits are what is asked for.
+    prefix = min(len(os.path.commonprefix(list(prompts))), shortest - 1) if len(prompts) > 1 else 0
+    lengths = [len(prompt) - prefix for prompt in prompts]
+    own = [token for prompt in prompts for token in prompt[prefix:]]
+    input_ids = torch.tensor([*prompts[0][:prefix], *own], device=device)
+    positions = prompt_positions(lengths, prefix, device)
+    hidden = model(input_ids, positions, cache.add(lengths, prefix))  # (N, C)
+    last = prefix + torch.tensor(lengths, device=device).cumsum(0) - 1
     return model.logits(hidden[last])
 
 
