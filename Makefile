@@ -10,12 +10,13 @@ COMPILE := $(BIN)/python -m compileall -q -j 0 $(VENV)/lib >/dev/null 2>&1 || tr
 ARGS   ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check format clean-venv
+.PHONY: help run test check bench format clean-venv
 
 help: ## what there is
 	@echo 'make run    set up .venv and fine-tune (MODEL=… DEVICE=… DATASET=… ARGS=…)'
 	@echo 'make test   set up .venv and run the tests'
 	@echo 'make check  format, lint and type check'
+	@echo 'make bench  measure speed side by side (BENCH=steps|generate|tokenise|overhead for one part)'
 
 run: $(VENV)/.installed ## fine-tune the chosen model on the chosen device
 	@TWOLEVERS_HOME="$${TWOLEVERS_HOME:-$(CURDIR)}" $(BIN)/twolevers fine-tune \
@@ -28,6 +29,9 @@ test: $(VENV)/.test-installed ## the tests
 
 check: $(VENV)/.test-installed ## format, lint, types
 	@$(BIN)/ruff format --check . && $(BIN)/ruff check . && $(BIN)/mypy
+
+bench: $(VENV)/.test-installed ## speed, side by side; see benchmarks/README.md
+	@$(BIN)/python -m benchmarks
 
 format: $(VENV)/.test-installed
 	@$(BIN)/ruff format . && $(BIN)/ruff check --fix .

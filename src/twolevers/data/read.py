@@ -7,7 +7,7 @@ by then, so whoever writes them down must be able to take that back.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 
 from twolevers.data.format import recognise
@@ -35,15 +35,14 @@ def read_entries(path: Path) -> Iterator[tuple[int, Entry]]:
     problems: list[Problem] = []
     num_bad = number = 0
     for number, (where, row) in enumerate(READERS[found.kind](path, found.delimiter), start=1):
-        entry = _entry(row)
-        if isinstance(entry, Entry):
+        if entry := _entry(row):
             yield number, entry
             continue
         num_bad += 1
         if num_bad <= SHOWN_ROWS:
             problems += [
                 Problem(f"{path.name}, {where}", _short(value), what, way_out)
-                for value, what, way_out in entry
+                for value, what, way_out in _faults(row)
             ]
     if num_bad > SHOWN_ROWS:
         what = f"{num_bad - SHOWN_ROWS} more rows are no entries ({num_bad} in all)"
@@ -54,38 +53,47 @@ def read_entries(path: Path) -> Iterator[tuple[int, Entry]]:
         raise InputError(problems)
 
 
-def _entry(row: object) -> Entry | list[Fault]:
-    """A row as an entry, or all that is wrong with it."""
+def _entry(row: object) -> Entry | None:
+    """A row as an entry; None where `_faults` has something to say of it."""
+    if type(row) is not dict:
+        return None
+    instruction, given, output = row.get("instruction"), row.get("input"), row.get("output")
+    if given is None:
+        given = ""
+    if not (isinstance(instruction, str) and isinstance(given, str) and isinstance(output, str)):
+        return None
+    if not (instruction.strip() and output.strip()):
+        return None
+    kind = row.get("kind") or row.get("category")
+    return Entry(
+        _whole(instruction),
+        _whole(given) if given.strip() else "",
+        _whole(output),
+        _whole(kind) if isinstance(kind, str) else "",
+    )
+
+
+def _faults(row: object) -> list[Fault]:
+    """All that is wrong with a row that is no entry."""
     if isinstance(row, Problem):  # the reader could not even make a row of it
         return [(row.value, row.what, row.way_out)]
-    if not isinstance(row, Mapping):
+    if not isinstance(row, dict):
         return [(row, f"is {_type(row)}, not an object", "write {'instruction': …, 'output': …}")]
     faults: list[Fault] = []
     if isinstance(row, RepeatedKey):
         faults.append((row.key, "this key stands twice in the row", "keep one of them"))
-    texts = {}
     for name in ("instruction", "input", "output"):
         value = row.get(name)
-        if value is None and name == "input":
-            value = ""
-        if value is None:
+        if value is None and name != "input":
             keys = ", ".join(map(repr, row)) or "none"
             what = f"{name} is null" if name in row else f"has no {name}; its keys are {keys}"
             faults.append((None, what, f"fill in its {name}, or remove the row"))
-        elif not isinstance(value, str):
-            faults.append(
-                (
-                    value,
-                    f"{name} is {_type(value)}, not text",
-                    "give it as text, in quotation marks",
-                )
-            )
+        elif value is not None and not isinstance(value, str):
+            what = f"{name} is {_type(value)}, not text"
+            faults.append((value, what, "give it as text, in quotation marks"))
         elif name != "input" and not value.strip():
             faults.append((value, f"{name} is empty", f"fill in its {name}, or remove the row"))
-        else:
-            texts[name] = _whole(value) if value.strip() else ""
-    kind = row.get("kind") or row.get("category")
-    return faults or Entry(**texts, kind=_whole(kind) if isinstance(kind, str) else "")
+    return faults
 
 
 def _short(value: object) -> object:
@@ -103,6 +111,8 @@ def _type(value: object) -> str:
 
 def _whole(text: str) -> str:
     """The text, its lone surrogates replaced: they can be neither stored nor tokenised."""
+    if text.isascii():
+        return text
     try:
         text.encode("utf-8")
     except UnicodeEncodeError:

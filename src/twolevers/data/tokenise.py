@@ -6,8 +6,11 @@ file order, and a split is a list of row indices made when all have been seen.
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Iterator
+import functools
+import os
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from itertools import chain
 from pathlib import Path
@@ -33,6 +36,10 @@ DATA_VERSION = 1
 RECORD_FILE, LEDGER_FILE = "record.json", "ledger.json"
 _BATCH_ROWS = 4096
 _BATCH_CHARS = 2_000_000
+_THREADS = min(4, os.cpu_count() or 1)
+
+Batch = list[tuple[int, Entry]]
+Encoded = tuple[pa.RecordBatch, Columns]
 
 
 class _MadeMeanwhile(Exception):  # noqa: N818 - no error
@@ -143,49 +150,70 @@ def _write_rows(
     """Render, tokenise and write every entry, a batch at a time."""
     masked = b"1" if options.loss_on == "response" else b"0"
     schema = ROW_SCHEMA.with_metadata({b"prompt_masked": masked})
-    lengths, prompt_lengths = [], []
-    entry_hashes, prompt_hashes = bytearray(), bytearray()
+    parts: list[Columns] = []
     num_rows = 0
     progress.start("tokenise", None, "entries")
     try:
         with pa.OSFile(str(path), "wb") as file, pa.ipc.new_file(file, schema) as writer:
-            for batch in _batches(source):
-                entries = [entry for _, entry in batch]
-                rendered = [style.render(entry) for entry in entries]
-                for prompt, response in rendered:
-                    hashed = hashlib.blake2b(prompt.encode(), digest_size=8)
-                    prompt_hashes += hashed.digest()
-                    # The prompt's length keeps its end and the response's start apart.
-                    hashed.update(b"%d " % len(prompt) + response.encode())
-                    entry_hashes += hashed.digest()
-                ids, ends, prompts = _token_columns(rendered)
-                lengths.append(np.diff(ends, prepend=0))
-                prompt_lengths.append(prompts)
-                ids, ends = _cut(ids, ends, options.max_length)
-                columns = {
-                    "row_number": pa.array([number for number, _ in batch], pa.int64()),
-                    "token_ids": pa.LargeListArray.from_arrays(np.append(0, ends), pa.array(ids)),
-                    "prompt_length": np.minimum(prompts, options.max_length).astype(np.int32),
-                }
-                for name in ("instruction", "input", "output", "kind"):
-                    texts = [getattr(entry, name) for entry in entries]
-                    columns[name] = pa.array(texts, pa.large_string())
-                writer.write_batch(pa.record_batch(columns).select(schema.names).cast(schema))
-                num_rows += len(batch)
+            work = functools.partial(_encode, style=style, max_length=options.max_length)
+            for rows, part in _ahead(work, _batches(source)):
+                writer.write_batch(rows.cast(schema))
+                parts.append(part)
+                num_rows += len(part.lengths)
                 progress.advance(num_rows)
     finally:
         progress.finish()
     return Columns(
-        np.concatenate(lengths),
-        np.concatenate(prompt_lengths),
-        np.frombuffer(entry_hashes, np.uint64),
-        np.frombuffer(prompt_hashes, np.uint64),
+        np.concatenate([part.lengths for part in parts]),
+        np.concatenate([part.prompt_lengths for part in parts]),
+        np.concatenate([part.entry_hashes for part in parts]),
+        np.concatenate([part.prompt_hashes for part in parts]),
     )
 
 
-def _batches(source: Path) -> Iterator[list[tuple[int, Entry]]]:
+def _ahead(work: Callable[[Batch], Encoded], batches: Iterable[Batch]) -> Iterator[Encoded]:
+    """What `work` makes of each batch, in order, a few batches at once in threads.
+
+    Encoding lets go of the interpreter, so that the next batch is read meanwhile.
+    """
+    waiting: deque[Future[Encoded]] = deque()
+    with ThreadPoolExecutor(_THREADS) as pool:
+        for batch in batches:
+            waiting.append(pool.submit(work, batch))
+            if len(waiting) > _THREADS:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
+
+
+def _encode(batch: Batch, style: PromptStyle, max_length: int) -> Encoded:
+    """A batch as it is written, and what decides about its rows."""
+    entries = [entry for _, entry in batch]
+    rendered = [style.render(entry) for entry in entries]
+    ids, ends, prompt_lengths = _token_columns(rendered)
+    columns = Columns(
+        np.diff(ends, prepend=0),
+        prompt_lengths,
+        np.array([hash(pair) for pair in rendered]),
+        np.array([hash(prompt) for prompt, _ in rendered]),
+    )
+    ids, ends = _cut(ids, ends, max_length)
+    texts = {
+        name: pa.array([getattr(entry, name) for entry in entries], pa.large_string())
+        for name in ("instruction", "input", "output", "kind")
+    }
+    rows = {
+        "row_number": pa.array([number for number, _ in batch], pa.int64()),
+        **texts,
+        "token_ids": pa.LargeListArray.from_arrays(np.append(0, ends), pa.array(ids)),
+        "prompt_length": np.minimum(prompt_lengths, max_length).astype(np.int32),
+    }
+    return pa.record_batch(rows), columns
+
+
+def _batches(source: Path) -> Iterator[Batch]:
     """Entries in batches bounded in rows and in characters."""
-    batch: list[tuple[int, Entry]] = []
+    batch: Batch = []
     size = 0
     for number, entry in read_entries(source):
         batch.append((number, entry))

@@ -17,6 +17,7 @@ import re
 import tempfile
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -43,7 +44,7 @@ _SPACE = r"\t-\r \x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"
 # In tiktoken's pattern a newline never joins the text behind it, and a run of white space gives
 # its last character away. So text may be cut before the last newline of a run that text follows:
 # both sides and the newline between them get the tokens that they have in the whole.
-_CUT = re.compile(rf"\n(?=[^{_SPACE}])")
+_CUT = re.compile(rf"(\n)(?=[^{_SPACE}])")
 # A long run of white space with text behind it overflows the stack of tiktoken's regex engine.
 # (Tried from a run's first character only, and never with less of it: else a run at the end of a
 # text takes time by the square of its length.)
@@ -86,25 +87,18 @@ class Tokenizer:
 
         What repeats among the texts, as the fixed lines of a prompt style do, is encoded once.
         """
-        # Every text is a sequence of segments; `order` holds their numbers, all texts' in turn.
-        segments = {"\n": 0}
-        order: list[int] = []
-        counts = []
-        for text in texts:
-            before = len(order)
-            for line in _CUT.split(text):
-                order.append(segments.setdefault(line, len(segments)))
-                order.append(0)
-            order.pop()
-            counts.append(len(order) - before)
-        ids, lengths = self._encode_joined(list(segments))
+        # Every text is a sequence of segments, the newlines that it is cut at among them.
+        cut = [_CUT.split(text) for text in texts]
+        segments = list(chain.from_iterable(cut))
+        numbers = {segment: number for number, segment in enumerate(dict.fromkeys(segments))}
+        ids, lengths = self._encode_joined(list(numbers))
         starts = np.cumsum(lengths) - lengths
-        taken = np.array(order, np.int64)
+        taken = np.array([numbers[segment] for segment in segments], np.int64)
         ends = np.cumsum(lengths[taken])
         begins = ends - lengths[taken]
         where = np.arange(ends[-1] if len(ends) else 0)
         where += np.repeat(starts[taken] - begins, lengths[taken])
-        bounds = np.append(0, ends)[np.append(0, np.cumsum(counts, dtype=np.int64))]
+        bounds = np.append(0, ends)[np.append(0, np.cumsum([len(parts) for parts in cut], dtype=np.int64))]
         return ids[where], np.diff(bounds)
 
     def decode(self, ids: Sequence[int]) -> str:
