@@ -14,6 +14,7 @@ from tasks.fetch import fetch_dataset, fetch_weights, stopped
 from tasks.fine_tune import fine_tune_model
 from tasks.generate import generate
 from tasks.report import report
+from tasks.slot import device_slot
 from tasks.tokenise import tokenise
 from twolevers.errors import RunStopped
 from twolevers.models.catalog import MODELS
@@ -110,10 +111,11 @@ def _stages(run: FineTuneRun) -> RunSummary:
         stopped.set()  # where one fails or is stopped, the other need not be waited for
         raise
     data = tokenise(dataset, options.data, options.training.seed)
-    tuned = fine_tune_model(run, dataset, weights, data)
-    models = {"base": weights.path, "tuned": tuned.checkpoint}
-    answers = [generate(run, role, path, data) for role, path in models.items()]
-    scores = [evaluate(run, models[answered.role], data, answered) for answered in answers]
+    with device_slot(run):
+        tuned = fine_tune_model(run, dataset, weights, data)
+        models = {"base": weights.path, "tuned": tuned.checkpoint}
+        answers = [generate(run, role, path, data) for role, path in models.items()]
+        scores = [evaluate(run, models[answered.role], data, answered) for answered in answers]
     return report(run, data, tuned, answers, scores)
 
 

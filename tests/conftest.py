@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from twolevers.settings import Home
+
+
+@pytest.fixture(scope="session", autouse=True)
+def own_slots(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Devices' locks of this worker's own: no run waits for another worker's or the user's."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TWOLEVERS_SLOTS", str(tmp_path_factory.mktemp("slots")))
+        yield
 
 
 @pytest.fixture

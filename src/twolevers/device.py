@@ -32,6 +32,15 @@ class Device:
         return self.name.split(":")[0]
 
     @property
+    def slot(self) -> str:
+        """What two names of one device of a host share: `cuda:0` is another one in a process that
+        is shown other GPUs, so a GPU goes by its own number."""
+        if self.kind != "cuda":
+            return self.kind
+        unique = getattr(torch.cuda.get_device_properties(self.name), "uuid", None)
+        return f"cuda-{unique or self.name.partition(':')[2]}"
+
+    @property
     def label(self) -> str:
         """For people: the hardware, and the threads where they are the computing part."""
         return f"{self.hardware}, {self.threads} threads" if self.kind == "cpu" else self.hardware
