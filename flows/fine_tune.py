@@ -28,9 +28,15 @@ from twolevers.options import (
     RunOptions,
     TrainingOptions,
 )
-from twolevers.records import FineTuneRun, RunSummary
+from twolevers.records import (
+    DatasetFile,
+    FineTuneRun,
+    RunSummary,
+    TokenisedData,
+    WeightsFolder,
+)
 from twolevers.settings import load_settings
-from twolevers.tracking.runs import fine_tune_run
+from twolevers.tracking.runs import fine_tune_run, kept_inputs
 
 # Drop-downs in the form; checked by the plan, which knows short names and says what is wrong.
 ModelName = Annotated[str, WithJsonSchema({"type": "string", "enum": [FROM_SETTINGS, *MODELS]})]
@@ -100,17 +106,31 @@ def fine_tune(
 
 
 def _stages(run: FineTuneRun) -> RunSummary:
-    """The stages in their order; the two fetches run side by side."""
-    options = run.options
+    """The stages in their order. A run that goes on takes the data that it began with."""
+    if run.resumed and (kept := kept_inputs(run.folder)):
+        weights = fetch_weights(run.options.model, run.options.weights)
+        return train_and_score(run, kept.dataset, weights, kept.data)
+    dataset, weights = fetch_both(run)
+    data = tokenise(dataset, run.options.data, run.options.training.seed)
+    return train_and_score(run, dataset, weights, data)
+
+
+def fetch_both(run: FineTuneRun) -> tuple[DatasetFile, WeightsFolder]:
+    """The two fetches, side by side."""
     stopped.clear()
-    fetched = fetch_dataset.submit(options.dataset)
-    base = fetch_weights.submit(options.model, options.weights)
+    fetched = fetch_dataset.submit(run.options.dataset)
+    base = fetch_weights.submit(run.options.model, run.options.weights)
     try:
-        dataset, weights = fetched.result(), base.result()
+        return fetched.result(), base.result()
     except BaseException:
         stopped.set()  # where one fails or is stopped, the other need not be waited for
         raise
-    data = tokenise(dataset, options.data, options.training.seed)
+
+
+def train_and_score(
+    run: FineTuneRun, dataset: DatasetFile, weights: WeightsFolder, data: TokenisedData
+) -> RunSummary:
+    """From the tokens on: the stages that use the device, then the report."""
     with device_slot(run):
         tuned = fine_tune_model(run, dataset, weights, data)
         models = {"base": weights.path, "tuned": tuned.checkpoint}

@@ -51,10 +51,13 @@ class Plan:
         return f"{self.model.name} · {self.device.name} · {epochs} epoch{'s' * (epochs != 1)}"
 
 
-def make_plan(options: FineTuneOptions, settings: Settings) -> Plan:
+def make_plan(options: FineTuneOptions, settings: Settings, *, data_is_kept: bool = False) -> Plan:
     """Resolve both levers and check what can be checked without reading data or weights.
 
     Sets the process's CPU threads first, since a device's name says how many it computes with.
+
+    Args:
+        data_is_kept: the data is that of an earlier run and is not looked for.
 
     Raises:
         InputError: every problem at once.
@@ -75,7 +78,7 @@ def make_plan(options: FineTuneOptions, settings: Settings) -> Plan:
     model = attempt(find_model, lever(options.model, settings.choose_model))
     device = attempt(find_device, lever(options.device, settings.choose_device))
     precision = attempt(find_precision, options.precision, device) if device else None
-    dataset = attempt(find_dataset, options.dataset)
+    dataset = None if data_is_kept else attempt(find_dataset, options.dataset)
     attempt(find_style, options.data.prompt_style)
     weights = None
     if options.weights is not None and model is not None:
@@ -89,16 +92,19 @@ def make_plan(options: FineTuneOptions, settings: Settings) -> Plan:
                 f"give {model.config.context_length} or less",
             )
         )
-    if problems or model is None or device is None or precision is None or dataset is None:
+    if problems or model is None or device is None or precision is None:
         raise InputError(problems)
     learning_rate = options.training.learning_rate or model.learning_rate
+    source = options.dataset
+    if dataset is not None:
+        # Absolute, so that the run can be continued from any folder.
+        source = dataset.name if dataset.name in DATASETS else dataset.source
     resolved = options.model_copy(
         update={
             "model": model.name,
             "device": device.name,
             "precision": precision,
-            # Absolute, so that the run can be continued from any folder.
-            "dataset": dataset.name if dataset.name in DATASETS else dataset.source,
+            "dataset": source,
             "weights": str(weights) if weights else None,
             "training": options.training.model_copy(update={"learning_rate": learning_rate}),
         }

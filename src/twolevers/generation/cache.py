@@ -11,8 +11,8 @@ the cache. Room in T grows by pieces, so that short answers never pay for the lo
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
+from itertools import takewhile
 
 import torch
 from torch import Tensor
@@ -152,9 +152,9 @@ def prefill(model: GPT2, cache: KeyValueCache, prompts: Sequence[Sequence[int]])
         (len(prompts), V) logits for the first new token of each.
     """
     device = model.wte.weight.device
-    shortest = min(map(len, prompts))
+    alike = takewhile(lambda column: len(set(column)) == 1, zip(*prompts, strict=False))
     # The last token of each is read for itself: its logits are what is asked for.
-    prefix = min(len(os.path.commonprefix(list(prompts))), shortest - 1) if len(prompts) > 1 else 0
+    prefix = min(sum(1 for _ in alike), min(map(len, prompts)) - 1) if len(prompts) > 1 else 0
     lengths = [len(prompt) - prefix for prompt in prompts]
     own = [token for prompt in prompts for token in prompt[prefix:]]
     input_ids = torch.tensor([*prompts[0][:prefix], *own], device=device)

@@ -28,6 +28,8 @@ THREADS = "twolevers.threads"
 PREFECT_FLOW_RUN_ID = "prefect.flow_run_id"
 """Ids of all flow runs that worked on the run, the newest last, parted by commas."""
 PREFECT_FLOW_RUN_URL = "prefect.flow_run_url"
+RERUN_OF = "twolevers.rerun_of"
+"""Id of the run that this one repeats."""
 DESCRIPTION = "mlflow.note.content"
 SUMMARY_FILE = "summary.json"
 

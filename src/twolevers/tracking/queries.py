@@ -82,6 +82,14 @@ def find_flow_run(flow_run_id: str, home: Home, settings: Settings) -> str | Non
     return str(found[0].info.run_id) if found else None
 
 
+def finished_runs(home: Home, settings: Settings) -> Iterator[RunInfo]:
+    """Fine-tunings that went through all their stages, the newest first."""
+    store = open_store(home, settings)
+    condition = f"{_kind_filter()} AND attributes.status = 'FINISHED'"
+    for run in _all_runs(store, condition, pages_of=20):
+        yield run_info(run, home)
+
+
 def list_runs(home: Home, settings: Settings, limit: int | None = None) -> pd.DataFrame:
     """Fine-tunings that were not deleted, the newest first; what is not known is missing.
 

@@ -6,8 +6,12 @@ import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
+import pyarrow as pa
+
+from twolevers.data.split import SPLITS, load_split
 from twolevers.errors import InputError, Problem, RunStopped
 from twolevers.files import atomic_folder, read_json, write_json
 from twolevers.fingerprint import workload_fingerprint
@@ -27,10 +31,17 @@ DATA_FOLDER = "data"
 
 @contextmanager
 def fine_tune_run(
-    asked: FineTuneOptions, *, flow_run_id: str | None, resume_from: str | None = None
+    asked: FineTuneOptions,
+    *,
+    flow_run_id: str | None,
+    resume_from: str | None = None,
+    rerun_of: str | None = None,
 ) -> Iterator[FineTuneRun]:
     """Open a fine-tuning, or reopen one: that named by `resume_from`, or the one that an earlier
     attempt of the same flow run began.
+
+    Args:
+        rerun_of: the run that this one repeats, noted with it.
 
     Nothing is opened before every option has been checked. Ctrl-C or SIGTERM anywhere in the
     block becomes RunStopped with the command that continues the run.
@@ -43,13 +54,13 @@ def fine_tune_run(
     run_id = find_flow_run(flow_run_id, home, settings) if flow_run_id else None
     if run_id is None and resume_from:
         run_id = run_to_continue(resume_from)
-    plan = plan_run(asked, run_id)
+    plan = plan_run(asked, run_id, data_is_kept=rerun_of is not None)
     with open_run(
         home=home,
         settings=settings,
         name=plan.run_name,
         params=flat_options(plan.options),
-        tags=_tags(plan, flow_run_id),
+        tags=_tags(plan, flow_run_id) | ({names.RERUN_OF: rerun_of} if rerun_of else {}),
         resume=run_id,
     ) as tracker:
         folder = home.run_folder(tracker.run_id)
@@ -113,6 +124,46 @@ def note_inputs(
         tracker.log_file(file)
 
 
+@dataclass(frozen=True)
+class Inputs:
+    """What a run was made of: the records of its inputs, the data as read in its own folder."""
+
+    dataset: DatasetFile
+    weights: WeightsFolder
+    data: TokenisedData
+
+
+def kept_inputs(folder: Path) -> Inputs | None:
+    """What `note_inputs` kept in a run's folder; None where it kept nothing yet.
+
+    Raises:
+        InputError: it is no longer whole.
+    """
+    file = folder / INPUTS_FILE
+    if not file.is_file():
+        return None
+    try:
+        stored = read_json(file)
+        data = TokenisedData.model_validate(stored["data"] | {"path": folder / DATA_FOLDER})
+        sizes = [len(load_split(data, split)) for split in SPLITS]
+        if sizes != [data.num_train, data.num_val, data.num_test]:
+            raise ValueError(f"{data.path} holds other rows than the run had")
+        return Inputs(
+            DatasetFile.model_validate(stored["dataset"]),
+            WeightsFolder.model_validate(stored["weights"]),
+            data,
+        )
+    except (OSError, ValueError, KeyError, TypeError, pa.ArrowException) as error:
+        raise InputError(
+            Problem(
+                "run",
+                folder.name,
+                f"what it was made of is no longer whole in {folder} ({error})",
+                "start a new run",
+            )
+        ) from error
+
+
 def read_run_options(folder: Path) -> FineTuneOptions:
     """The resolved options stored in a run's folder.
 
@@ -132,15 +183,22 @@ def read_run_options(folder: Path) -> FineTuneOptions:
     return FineTuneOptions.model_validate(read_json(file))
 
 
-def plan_run(asked: FineTuneOptions, run_id: str | None = None) -> Plan:
+def plan_run(
+    asked: FineTuneOptions, run_id: str | None = None, *, data_is_kept: bool = False
+) -> Plan:
     """What will run: `asked`, or the options of the run to continue, changed where asked.
+
+    Args:
+        data_is_kept: the file that the data came from need not be there any more.
 
     Raises:
         InputError: every option that cannot be used.
     """
     if run_id:
-        asked = resume_options(read_run_options(Home().run_folder(run_id)), asked)
-    return make_plan(asked, load_settings())
+        folder = Home().run_folder(run_id)
+        asked = resume_options(read_run_options(folder), asked)
+        data_is_kept = data_is_kept or (folder / INPUTS_FILE).is_file()
+    return make_plan(asked, load_settings(), data_is_kept=data_is_kept)
 
 
 def resume_plan(run_id: str, given: FineTuneOptions) -> Plan:
@@ -153,11 +211,14 @@ def resume_plan(run_id: str, given: FineTuneOptions) -> Plan:
     changes: dict[str, object] = {}
     for name, value in given.model_dump(exclude_unset=True).items():
         changes.update(value if isinstance(value, dict) else {name: value})
-    known_names = make_plan(given.model_copy(update={"training": stored.training}), load_settings())
+    known_names = make_plan(
+        given.model_copy(update={"training": stored.training}), load_settings(), data_is_kept=True
+    )
     for lever in ("model", "device", "precision", "dataset", "weights"):
         if lever in changes:
             changes[lever] = getattr(known_names.options, lever)
-    return make_plan(changed_options(stored, changes), load_settings())
+    kept = (Home().run_folder(run_id) / INPUTS_FILE).is_file()
+    return make_plan(changed_options(stored, changes), load_settings(), data_is_kept=kept)
 
 
 def run_to_continue(resume_from: str) -> str:
