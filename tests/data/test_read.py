@@ -1,6 +1,7 @@
 """Reading entries: every format by content, and what is wrong said with its place."""
 
 import gzip
+import itertools
 import json
 import os
 import subprocess
@@ -133,6 +134,16 @@ def test_every_row_that_is_no_entry_is_named(tmp_path: Path) -> None:
         "data.json, row 7: output is null; fill in its output, or remove the row",
         "data.json, row 8 {}: input is an object, not text; give it as text, in quotation marks",
     ]
+
+
+def test_a_row_is_an_entry_or_has_a_fault(tmp_path: Path) -> None:
+    values = ["x", "", " ", None, 0, False, [], {}]
+    for instruction, given, output in itertools.product(values, repeat=3):
+        row = {"instruction": instruction, "input": given, "output": output}
+        if instruction == output == "x" and (given is None or isinstance(given, str)):
+            assert read(tmp_path, json.dumps(row)) == [Entry("x", (given or "").strip(), "x")]
+        else:
+            assert "data.json, row 1" in refuse(tmp_path, json.dumps(row))
 
 
 def test_twenty_rows_are_named_and_all_counted(tmp_path: Path) -> None:

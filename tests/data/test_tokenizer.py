@@ -122,14 +122,26 @@ def test_batches_equal_tiktoken(texts: list[str]) -> None:
 
 
 @settings(deadline=None, derandomize=True, max_examples=100)
+@given(st.lists(st.text(), max_size=20))
+def test_batches_equal_tiktoken_in_any_script(texts: list[str]) -> None:
+    assert get_tokenizer().encode_batch(texts) == [plain(text) for text in texts]
+
+
+def test_runs_of_any_white_space_equal_tiktoken() -> None:
+    # Every character there is that tiktoken or Python takes for white space lies below U+3001.
+    for shape in ("a{0}{0}b", "a {0}b", "a{0} b", "a{0}\nb", "{0}b{0}", "a{0}"):
+        texts = [shape.format(chr(code)) for code in range(0x3001)]
+        assert get_tokenizer().encode_batch(texts) == [plain(text) for text in texts]
+
+
+@settings(deadline=None, derandomize=True, max_examples=100)
 @given(st.text())
 def test_text_comes_back(text: str) -> None:
     assert get_tokenizer().decode(get_tokenizer().encode(text)) == text
 
 
-def test_many_chunks_in_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tokenizer_module, "_CHUNK_CHARS", 20)
-    monkeypatch.setattr(tokenizer_module, "_THREADS", 3)
     texts = [f"line {i}\nof {i * i} words" for i in range(50)] + ["<|endoftext|>"]
     assert get_tokenizer().encode_batch(texts) == [plain(text) for text in texts]
 

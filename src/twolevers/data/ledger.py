@@ -28,7 +28,7 @@ class Columns:
 
     `lengths` and `prompt_lengths` count tokens before anything is cut, end of text included in
     the first; `entry_hashes` are of prompt and output, `prompt_hashes` of the prompt alone, both
-    uint64 (that any two of a million rows agree by chance is a matter of 3 in 100 million).
+    int64 (that any two of a million rows agree by chance is a matter of 3 in 100 million).
     """
 
     lengths: np.ndarray

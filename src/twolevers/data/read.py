@@ -84,15 +84,16 @@ def _faults(row: object) -> list[Fault]:
         faults.append((row.key, "this key stands twice in the row", "keep one of them"))
     for name in ("instruction", "input", "output"):
         value = row.get(name)
-        if value is None and name != "input":
+        if isinstance(value, str):
+            if name != "input" and not value.strip():
+                faults.append((value, f"{name} is empty", f"fill in its {name}, or remove the row"))
+        elif value is not None:
+            what = f"{name} is {_type(value)}, not text"
+            faults.append((value, what, "give it as text, in quotation marks"))
+        elif name != "input":
             keys = ", ".join(map(repr, row)) or "none"
             what = f"{name} is null" if name in row else f"has no {name}; its keys are {keys}"
             faults.append((None, what, f"fill in its {name}, or remove the row"))
-        elif value is not None and not isinstance(value, str):
-            what = f"{name} is {_type(value)}, not text"
-            faults.append((value, what, "give it as text, in quotation marks"))
-        elif name != "input" and not value.strip():
-            faults.append((value, f"{name} is empty", f"fill in its {name}, or remove the row"))
     return faults
 
 

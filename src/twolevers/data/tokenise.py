@@ -2,15 +2,14 @@
 
 Nothing here holds more than a few thousand rows, whatever the file's size: rows go to disk in
 file order, and a split is a list of row indices made when all have been seen.
+
+All in one thread: only tiktoken, a quarter of the work, lets others run meanwhile. Reading the
+next batch in another thread was hardly faster on two free cores, and slower on busy ones.
 """
 
 from __future__ import annotations
 
-import functools
-import os
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Iterator
 from contextlib import suppress
 from itertools import chain
 from pathlib import Path
@@ -36,10 +35,6 @@ DATA_VERSION = 1
 RECORD_FILE, LEDGER_FILE = "record.json", "ledger.json"
 _BATCH_ROWS = 4096
 _BATCH_CHARS = 2_000_000
-_THREADS = min(4, os.cpu_count() or 1)
-
-Batch = list[tuple[int, Entry]]
-Encoded = tuple[pa.RecordBatch, Columns]
 
 
 class _MadeMeanwhile(Exception):  # noqa: N818 - no error
@@ -155,8 +150,8 @@ def _write_rows(
     progress.start("tokenise", None, "entries")
     try:
         with pa.OSFile(str(path), "wb") as file, pa.ipc.new_file(file, schema) as writer:
-            work = functools.partial(_encode, style=style, max_length=options.max_length)
-            for rows, part in _ahead(work, _batches(source)):
+            for numbers, entries in _batches(source):
+                rows, part = _encode(numbers, entries, style, options.max_length)
                 writer.write_batch(rows.cast(schema))
                 parts.append(part)
                 num_rows += len(part.lengths)
@@ -171,26 +166,13 @@ def _write_rows(
     )
 
 
-def _ahead(work: Callable[[Batch], Encoded], batches: Iterable[Batch]) -> Iterator[Encoded]:
-    """What `work` makes of each batch, in order, a few batches at once in threads.
-
-    Encoding lets go of the interpreter, so that the next batch is read meanwhile.
-    """
-    waiting: deque[Future[Encoded]] = deque()
-    with ThreadPoolExecutor(_THREADS) as pool:
-        for batch in batches:
-            waiting.append(pool.submit(work, batch))
-            if len(waiting) > _THREADS:
-                yield waiting.popleft().result()
-        while waiting:
-            yield waiting.popleft().result()
-
-
-def _encode(batch: Batch, style: PromptStyle, max_length: int) -> Encoded:
-    """A batch as it is written, and what decides about its rows."""
-    entries = [entry for _, entry in batch]
+def _encode(
+    numbers: list[int], entries: list[Entry], style: PromptStyle, max_length: int
+) -> tuple[pa.RecordBatch, Columns]:
+    """Entries as they are written, and what decides about their rows."""
     rendered = [style.render(entry) for entry in entries]
     ids, ends, prompt_lengths = _token_columns(rendered)
+    # Python's hash of a text is another in each process: good to compare by, not to store.
     columns = Columns(
         np.diff(ends, prepend=0),
         prompt_lengths,
@@ -198,31 +180,32 @@ def _encode(batch: Batch, style: PromptStyle, max_length: int) -> Encoded:
         np.array([hash(prompt) for prompt, _ in rendered]),
     )
     ids, ends = _cut(ids, ends, max_length)
-    texts = {
-        name: pa.array([getattr(entry, name) for entry in entries], pa.large_string())
-        for name in ("instruction", "input", "output", "kind")
-    }
     rows = {
-        "row_number": pa.array([number for number, _ in batch], pa.int64()),
-        **texts,
+        "row_number": pa.array(numbers, pa.int64()),
+        **{
+            name: pa.array([getattr(entry, name) for entry in entries], pa.large_string())
+            for name in ("instruction", "input", "output", "kind")
+        },
         "token_ids": pa.LargeListArray.from_arrays(np.append(0, ends), pa.array(ids)),
         "prompt_length": np.minimum(prompt_lengths, max_length).astype(np.int32),
     }
     return pa.record_batch(rows), columns
 
 
-def _batches(source: Path) -> Iterator[Batch]:
-    """Entries in batches bounded in rows and in characters."""
-    batch: Batch = []
+def _batches(source: Path) -> Iterator[tuple[list[int], list[Entry]]]:
+    """Row numbers and entries in batches bounded in rows and in characters."""
+    numbers: list[int] = []
+    entries: list[Entry] = []
     size = 0
     for number, entry in read_entries(source):
-        batch.append((number, entry))
+        numbers.append(number)
+        entries.append(entry)
         size += len(entry.instruction) + len(entry.input) + len(entry.output)
-        if len(batch) == _BATCH_ROWS or size > _BATCH_CHARS:
-            yield batch
-            batch, size = [], 0
-    if batch:
-        yield batch
+        if len(entries) == _BATCH_ROWS or size > _BATCH_CHARS:
+            yield numbers, entries
+            numbers, entries, size = [], [], 0
+    if entries:
+        yield numbers, entries
 
 
 def _token_columns(
