@@ -7,8 +7,8 @@ from typing import Annotated
 from prefect import flow
 from prefect.runtime import flow_run
 from prefect.states import Cancelled, State
-from pydantic import WithJsonSchema
 
+from flows.form import Option
 from tasks.evaluate import evaluate
 from tasks.fetch import fetch_dataset, fetch_weights, stopped
 from tasks.fine_tune import fine_tune_model
@@ -17,9 +17,7 @@ from tasks.report import report
 from tasks.slot import device_slot
 from tasks.tokenise import tokenise
 from twolevers.errors import RunStopped
-from twolevers.models.catalog import MODELS
 from twolevers.options import (
-    DEVICES,
     FROM_SETTINGS,
     DataOptions,
     FineTuneOptions,
@@ -37,10 +35,6 @@ from twolevers.records import (
 )
 from twolevers.settings import load_settings
 from twolevers.tracking.runs import fine_tune_run, kept_inputs
-
-# Drop-downs in the form; checked by the plan, which knows short names and says what is wrong.
-ModelName = Annotated[str, WithJsonSchema({"type": "string", "enum": [FROM_SETTINGS, *MODELS]})]
-DeviceName = Annotated[str, WithJsonSchema({"type": "string", "enum": [FROM_SETTINGS, *DEVICES]})]
 
 
 def run_name() -> str:
@@ -62,11 +56,11 @@ def run_name() -> str:
     result_serializer="json",
 )
 def fine_tune(
-    model: ModelName = FROM_SETTINGS,
-    device: DeviceName = FROM_SETTINGS,
-    precision: Precision = "auto",
-    dataset: str = "embedded",
-    weights: str | None = None,
+    model: Annotated[str, Option("model")] = FROM_SETTINGS,
+    device: Annotated[str, Option("device")] = FROM_SETTINGS,
+    precision: Annotated[Precision, Option("precision")] = "auto",
+    dataset: Annotated[str, Option("dataset")] = "embedded",
+    weights: Annotated[str | None, Option("weights")] = None,
     data: DataOptions = DataOptions(),  # noqa: B008 - frozen
     training: TrainingOptions = TrainingOptions(),  # noqa: B008
     generation: GenerationOptions = GenerationOptions(),  # noqa: B008
@@ -75,12 +69,9 @@ def fine_tune(
 ) -> RunSummary | State[RunSummary]:
     """Fine-tune a model on instructions, tracked and scored.
 
+    The options describe themselves: `twolevers.options`.
+
     Args:
-        model: The model lever: name, short name or size.
-        device: The device lever; the machine that runs the flow decides whether it has it.
-        precision: auto is bfloat16 where the hardware computes in it, else float32.
-        dataset: Catalog name, local path or https address (JSON, JSON Lines, CSV, Parquet).
-        weights: Local folder or file with the base weights instead of the catalog's.
         data: How entries become tokens.
         training: Chapter 7's recipe unless told otherwise.
         generation: How answers are drawn.

@@ -14,6 +14,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic.fields import FieldInfo
 
+from twolevers.data.prompt import PROMPT_STYLES
 from twolevers.errors import InputError, Problem, did_you_mean
 
 FROM_SETTINGS = "from settings"
@@ -21,16 +22,51 @@ DEVICES = ("auto", "cpu", "mps", "cuda", *(f"cuda:{index}" for index in range(8)
 Precision = Literal["auto", "float32", "bfloat16", "float16"]
 
 
+def unit(name: str) -> dict[str, Any]:
+    """What a field counts in, shown wherever its description is."""
+    return {"unit": name}
+
+
+def _shown_in_form(schema: dict[str, Any]) -> None:
+    """A form shows descriptions, but neither units nor bounds, and sorts its fields by position."""
+    for position, field in enumerate(schema["properties"].values()):
+        field["position"] = position
+        notes = [note for note in (field.get("unit"), bounds_text(field)) if note]
+        if notes:
+            field["description"] += f" [{', '.join(notes)}]"
+
+
+def bounds_text(field: Mapping[str, Any]) -> str:
+    """`1 or more`, `over 0, at most 1`, from a field's JSON schema."""
+    forms = (
+        ("minimum", "{:,} or more"),
+        ("exclusiveMinimum", "over {:,}"),
+        ("maximum", "at most {:,}"),
+        ("exclusiveMaximum", "below {:,}"),
+    )
+    bounds = {
+        name: value for part in (field, *field.get("anyOf", ())) for name, value in part.items()
+    }
+    return ", ".join(form.format(bounds[name]) for name, form in forms if name in bounds)
+
+
 class Group(BaseModel):
     """A box of the form."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", allow_inf_nan=False, json_schema_extra=_shown_in_form
+    )
 
 
 class DataOptions(Group):
     """How entries become tokens."""
 
-    prompt_style: str = Field("alpaca", description="prompt style: alpaca or phi3")
+    prompt_style: str = Field(
+        "alpaca",
+        description="prompt style: "
+        + ", ".join(f"{style.name} ({style.description})" for style in PROMPT_STYLES.values()),
+        json_schema_extra={"enum": list(PROMPT_STYLES)},
+    )
     loss_on: Literal["everything", "response"] = Field(
         "everything", description="tokens that carry loss: everything (the chapter's) or response"
     )
@@ -38,7 +74,7 @@ class DataOptions(Group):
         1024,
         ge=2,
         description="entries are cut to this many tokens",
-        json_schema_extra={"unit": "tokens"},
+        json_schema_extra=unit("tokens"),
     )
     split: Literal["file order", "shuffled"] = Field(
         "file order", description="85/10/5 in file order (the chapter's), or shuffled by the seed"
@@ -54,10 +90,17 @@ class DataOptions(Group):
 class TrainingOptions(Group):
     """Chapter 7's recipe unless told otherwise."""
 
-    epochs: int = Field(2, ge=1, description="passes over the training split")
-    batch_size: int = Field(8, ge=1, description="entries a batch")
+    epochs: int = Field(
+        2, ge=1, description="passes over the training split", json_schema_extra=unit("epochs")
+    )
+    batch_size: int = Field(
+        8, ge=1, description="entries a batch", json_schema_extra=unit("entries")
+    )
     gradient_accumulation_steps: int = Field(
-        1, ge=1, description="batches an optimizer step, weighted by their tokens"
+        1,
+        ge=1,
+        description="batches an optimizer step, weighted by their tokens",
+        json_schema_extra=unit("batches"),
     )
     learning_rate: float | None = Field(
         None, gt=0, description="AdamW's; by default the model's own (5e-5, as the chapter)"
@@ -65,22 +108,33 @@ class TrainingOptions(Group):
     weight_decay: float = Field(0.1, ge=0, description="AdamW's")
     lr_schedule: Literal["constant", "cosine"] = Field("constant", description="after warm-up")
     warmup_steps: int = Field(
-        0, ge=0, description="linear warm-up", json_schema_extra={"unit": "steps"}
+        0, ge=0, description="linear warm-up", json_schema_extra=unit("steps")
     )
     gradient_clip: float | None = Field(
         None, gt=0, description="largest gradient norm; by default no clipping"
     )
-    dropout: float = Field(0.0, ge=0, lt=1, description="probability of dropping an activation")
+    dropout: float = Field(
+        0.0,
+        ge=0,
+        lt=1,
+        description="probability of dropping an activation",
+        json_schema_extra=unit("probability"),
+    )
     drop_last: bool = Field(True, description="leave out an epoch's last short batch")
     eval_every: int = Field(
-        5, ge=1, description="evaluate both splits this often", json_schema_extra={"unit": "steps"}
+        5, ge=1, description="evaluate both splits this often", json_schema_extra=unit("steps")
     )
-    eval_batches: int = Field(5, ge=1, description="batches of each split an evaluation reads")
+    eval_batches: int = Field(
+        5,
+        ge=1,
+        description="batches of each split an evaluation reads",
+        json_schema_extra=unit("batches"),
+    )
     checkpoint_every: int | None = Field(
         None,
         ge=1,
         description="checkpoint this often besides each epoch; by default not",
-        json_schema_extra={"unit": "steps"},
+        json_schema_extra=unit("steps"),
     )
     seed: int = Field(123, ge=0, lt=2**32, description="order of batches, dropout, sampling")
     gradient_checkpointing: bool = Field(
@@ -93,25 +147,38 @@ class GenerationOptions(Group):
     """How answers are drawn."""
 
     max_new_tokens: int = Field(
-        256, ge=1, description="longest answer", json_schema_extra={"unit": "tokens"}
+        256, ge=1, description="longest answer", json_schema_extra=unit("tokens")
     )
     temperature: float = Field(0.0, ge=0, description="0: greedy")
-    top_k: int | None = Field(None, ge=1, description="draw from the k likeliest tokens")
+    top_k: int | None = Field(
+        None, ge=1, description="draw from the k likeliest tokens", json_schema_extra=unit("tokens")
+    )
     top_p: float | None = Field(
         None,
         gt=0,
         le=1,
         description="draw from the likeliest tokens of this probability",
+        json_schema_extra=unit("probability"),
     )
-    generation_batch_size: int = Field(64, ge=1, description="prompts answered at once")
+    generation_batch_size: int = Field(
+        64, ge=1, description="prompts answered at once", json_schema_extra=unit("prompts")
+    )
 
 
 class RunOptions(Group):
     """What the run keeps and which machine parts it uses."""
 
-    threads: int | None = Field(None, ge=1, description="CPU threads; by default PyTorch's choice")
+    threads: int | None = Field(
+        None,
+        ge=1,
+        description="CPU threads; by default PyTorch's choice",
+        json_schema_extra=unit("threads"),
+    )
     keep_checkpoints: int = Field(
-        1, ge=1, description="epoch checkpoints kept, best and newest apart"
+        1,
+        ge=1,
+        description="epoch checkpoints kept, best and newest apart",
+        json_schema_extra=unit("checkpoints"),
     )
     check_device: bool = Field(
         True, description="compare one batch's loss with the CPU's before training elsewhere"
