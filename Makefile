@@ -10,10 +10,12 @@ COMPILE := $(BIN)/python -m compileall -q -j 0 $(VENV)/lib >/dev/null 2>&1 || tr
 ARGS   ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check bench format clean-venv
+.PHONY: help run up down status test check bench format clean-venv
 
 help: ## what there is
 	@echo 'make run    set up .venv and fine-tune (MODEL=… DEVICE=… DATASET=… ARGS=…)'
+	@echo 'make up     both web interfaces and a worker; Ctrl-C or make down ends them (ARGS=…)'
+	@echo 'make status what of that runs, and where'
 	@echo 'make test   set up .venv and run the tests'
 	@echo 'make check  format, lint and type check'
 	@echo 'make bench  measure speed side by side (BENCH=steps|generate|tokenise|overhead for one part)'
@@ -22,6 +24,12 @@ run: $(VENV)/.installed ## fine-tune the chosen model on the chosen device
 	@TWOLEVERS_HOME="$${TWOLEVERS_HOME:-$(CURDIR)}" $(BIN)/twolevers fine-tune \
 	  $(if $(MODEL),--model "$(MODEL)") $(if $(DEVICE),--device "$(DEVICE)") \
 	  $(if $(DATASET),--dataset "$(DATASET)") $(ARGS)
+
+up: $(VENV)/.installed ## Prefect, MLflow and a worker, until Ctrl-C
+	@TWOLEVERS_HOME="$${TWOLEVERS_HOME:-$(CURDIR)}" exec $(BIN)/twolevers up $(ARGS)
+
+down status: $(VENV)/.installed ## end them; show what runs
+	@TWOLEVERS_HOME="$${TWOLEVERS_HOME:-$(CURDIR)}" $(BIN)/twolevers $@ $(ARGS)
 
 # Two workers with one computing thread each keep both cores busy.
 test: $(VENV)/.test-installed ## the tests

@@ -146,6 +146,37 @@ def ui(
     open_ui(which, port)
 
 
+@app.command()
+def up(
+    host: Annotated[
+        str, typer.Option(help="who reaches the servers: this machine alone, or 0.0.0.0 for all")
+    ] = "127.0.0.1",
+    prefect_port: Annotated[int, typer.Option(min=1, max=65535, help="Prefect's port")] = 4200,
+    mlflow_port: Annotated[int, typer.Option(min=1, max=65535, help="MLflow's port")] = 5000,
+) -> None:
+    """Start Prefect, MLflow and a worker, deploy prefect.yaml, and wait; Ctrl-C ends all of it."""
+    from flows import servers
+
+    servers.up(host, prefect_port, mlflow_port)
+
+
+@app.command()
+def down() -> None:
+    """End what `twolevers up` started."""
+    from flows import servers
+
+    servers.down()
+
+
+@app.command()
+def status() -> None:
+    """What of `twolevers up` runs, and where; exit status 1 if not all of it."""
+    from flows import servers
+
+    if not servers.status():
+        raise typer.Exit(1)
+
+
 @app.callback(invoke_without_command=True)
 def version(
     version: Annotated[bool, typer.Option("--version", help="print the version")] = False,

@@ -22,6 +22,7 @@ from pathlib import Path
 import httpx
 from filelock import FileLock
 
+from flows.running import server_address
 from twolevers.errors import TwoleversError
 from twolevers.settings import Home
 
@@ -30,15 +31,20 @@ START_SECONDS = 120
 
 @contextmanager
 def prefect_server(home: Home) -> Iterator[Callable[[], None]]:
-    """A server for the block: the one that is set (`PREFECT_API_URL`), else a temporary one.
+    """A server for the block: the one that is set (`PREFECT_API_URL`), else the one that
+    `twolevers up` has running over this home, else a temporary one.
 
     Yields a function that waits until the server answers, so that the caller can import and
     check meanwhile; it raises TwoleversError, naming the log, where the server did not start.
     """
-    _reach_loopback_directly()
+    reach_loopback_directly()
     if address := os.environ.get("PREFECT_API_URL"):
         _check_server(address)
         yield lambda: None
+        return
+    if running := server_address(home, "Prefect"):
+        with _addresses(PREFECT_API_URL=f"{running}/api", PREFECT_UI_URL=running):
+            yield lambda: None
         return
     home.prefect.mkdir(parents=True, exist_ok=True)
     port = _free_port()
@@ -76,13 +82,26 @@ def prefect_server(home: Home) -> Iterator[Callable[[], None]]:
                 log.unlink(missing_ok=True)
 
 
+@contextmanager
+def _addresses(**addresses: str) -> Iterator[None]:
+    """Set for the block what is not set; runs link to where their page is."""
+    missing = {name: value for name, value in addresses.items() if name not in os.environ}
+    os.environ.update(missing)
+    try:
+        yield
+    finally:
+        _hand_over_logs()
+        for name in missing:
+            del os.environ[name]
+
+
 def _hand_over_logs() -> None:
     """Send Prefect's last log lines before their server goes."""
     for handler in logging.getLogger("prefect.flow_runs").handlers:
         handler.flush()
 
 
-def _reach_loopback_directly() -> None:
+def reach_loopback_directly() -> None:
     """A proxy that is set for the world must not be asked for this machine's own servers."""
     for name in ("NO_PROXY", "no_proxy"):
         hosts = [host for host in os.environ.get(name, "").split(",") if host]
