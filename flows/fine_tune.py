@@ -8,7 +8,9 @@ from prefect import flow
 from prefect.runtime import flow_run
 from prefect.states import Cancelled, State
 
+from flows.addresses import mlflow_address
 from flows.form import Option
+from tasks.artifacts import show_results
 from tasks.evaluate import evaluate
 from tasks.fetch import fetch_dataset, fetch_weights, stopped
 from tasks.fine_tune import fine_tune_model
@@ -127,7 +129,9 @@ def train_and_score(
         models = {"base": weights.path, "tuned": tuned.checkpoint}
         answers = [generate(run, role, path, data) for role, path in models.items()]
         scores = [evaluate(run, models[answered.role], data, answered) for answered in answers]
-    return report(run, data, tuned, answers, scores)
+    summary = report(run, data, tuned, answers, scores)
+    show_results(run, summary, mlflow_address())
+    return summary
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ from rich.table import Table
 from flows.terminal import console
 from twolevers.environment import writable_home
 from twolevers.errors import InputError, Problem
-from twolevers.report.write import seconds_text
+from twolevers.report.texts import seconds_text
 from twolevers.settings import load_settings
 
 FIXED = (

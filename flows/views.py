@@ -12,16 +12,9 @@ from rich.table import Table
 
 from flows.terminal import console
 from twolevers.plan import Plan
-from twolevers.report.write import read_answers, seconds_text
+from twolevers.report.texts import SCORE_LABELS, seconds_text
+from twolevers.report.write import read_answers
 from twolevers.settings import Home
-
-SCORES = {
-    "val_loss": "validation loss",
-    "exact_match": "exact match",
-    "token_f1": "token F1",
-    "rouge_l": "ROUGE-L",
-    "chrf": "chrF",
-}
 
 
 def print_plan(plan: Plan, resume: str | None) -> None:
@@ -102,7 +95,7 @@ def _scores(summary: Mapping[str, Any]) -> Table:
     table.add_column("score")
     for role in ("base", "tuned"):
         table.add_column(role, justify="right")
-    for name, label in SCORES.items():
+    for name, label in SCORE_LABELS.items():
         table.add_row(label, *(_number(summary[role][name]) for role in ("base", "tuned")))
     return table
 

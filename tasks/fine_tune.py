@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from prefect import task
 
+from tasks.artifacts import live_progress
 from tasks.caching import stage
 from tasks.progress import stage_progress
 from twolevers.device import find_device
@@ -26,7 +27,12 @@ def fine_tune_model(
     run: FineTuneRun, dataset: DatasetFile, weights: WeightsFolder, data: TokenisedData
 ) -> TrainingResult:
     """The fine-tuned model: from the base weights, or on from the run's last checkpoint."""
-    with stage_progress() as progress, track(run) as tracker, stop_on_signals() as stop:
+    with (
+        stage_progress() as shown,
+        live_progress(shown, "fine-tune-progress") as progress,
+        track(run) as tracker,
+        stop_on_signals() as stop,
+    ):
         note_inputs(tracker, run, dataset, weights, data)
         result = fine_tune(
             weights,

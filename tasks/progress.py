@@ -12,6 +12,7 @@ from prefect.logging import get_run_logger
 
 from twolevers.errors import RunStopped
 from twolevers.progress import Progress
+from twolevers.report.texts import progress_text
 
 
 class LogLines:
@@ -33,7 +34,7 @@ class LogLines:
         now = time.monotonic()
         if now - self.last >= self.SECONDS:
             self.last = now
-            self.write(progress_line(self.stage, done, self.total, self.unit, figures))
+            self.write(f"{self.stage}: {progress_text(done, self.total, self.unit, figures)}")
 
     def note(self, text: str) -> None:
         self.write(text)
@@ -42,23 +43,6 @@ class LogLines:
         if self.stage:
             self.write(f"{self.stage}: done in {time.monotonic() - self.began:.1f} s")
             self.stage = ""
-
-
-def progress_line(
-    stage: str, done: int, total: int | None, unit: str, figures: dict[str, float]
-) -> str:
-    """`fine-tune: 40 of 232 steps, loss 0.812, 3,912 tokens/s`."""
-    if unit == "bytes":
-        done_text, total_text = f"{done / 1e6:.1f}", f"{(total or 0) / 1e6:.1f}"
-        unit = "MB"
-    else:
-        done_text, total_text = f"{done:,}", f"{total or 0:,}"
-    text = f"{stage}: {done_text}" + (f" of {total_text}" if total else "") + f" {unit}"
-    if "loss" in figures:
-        text += f", loss {figures['loss']:.3f}"
-    if "tokens_per_second" in figures:
-        text += f", {figures['tokens_per_second']:,.0f} tokens/s"
-    return text
 
 
 ProgressFactory = Callable[[], Progress]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from prefect import task
 from prefect.logging import get_run_logger
 
+from tasks.artifacts import show_comparison
 from tasks.caching import stage
 from twolevers.records import FineTuneRun, RunSummary
 from twolevers.tracking.rerun import Comparison, Original, compare
@@ -16,4 +17,5 @@ def compare_runs(original: Original, run: FineTuneRun, summary: RunSummary) -> C
     comparison = compare(original, run, summary)
     for line in str(comparison).splitlines():
         get_run_logger().info(line)
+    show_comparison(comparison)
     return comparison

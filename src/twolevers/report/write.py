@@ -20,9 +20,12 @@ from twolevers.records import (
     TrainingResult,
 )
 from twolevers.report.pictures import loss_curve
+from twolevers.report.texts import describe
+from twolevers.tracking.pages import flow_run_page
 from twolevers.tracking.protocol import Tracker
 
 SUMMARY_FILE = "summary.json"
+PICTURE_FILE = "loss-curve.png"
 
 
 def write_report(
@@ -39,7 +42,7 @@ def write_report(
     summary = summarise(run, data, training, scored)
     tracker.log_summary(summary.model_dump(mode="json"), step=training.steps)
     picture = loss_curve(
-        run.folder / "loss-curve.png",
+        run.folder / PICTURE_FILE,
         train=tracker.read_metric("train/eval_loss"),
         val=tracker.read_metric("val/loss"),
         tokens_per_step=training.tokens / max(training.steps, 1),
@@ -50,7 +53,9 @@ def write_report(
     for file in (picture, *(answer.path for answer in responses)):
         tracker.log_file(file)
     tracker.log_metrics(times(training), step=training.steps)
-    tracker.set_description(describe(summary))
+    tracker.set_description(
+        describe(summary, {"flow run in Prefect": flow_run_page(run.flow_run_id)})
+    )
     return summary
 
 
@@ -97,36 +102,6 @@ def times(training: TrainingResult) -> dict[str, float]:
         "time/checkpoints": training.checkpoint_seconds,
         "best_val_loss": training.best_val_loss,
     }
-
-
-def describe(summary: RunSummary) -> str:
-    """The run's story in Markdown, for the page that lists runs."""
-    rows = [
-        ("two epochs", seconds_text(summary.two_epoch_seconds)),
-        ("tokens/s", f"{summary.tokens_per_second:,.0f}" if summary.tokens_per_second else "–"),
-    ]
-    lines = [
-        f"**{summary.model}** on **{summary.hardware}** ({summary.precision}), "
-        f"{summary.epochs} epochs of `{summary.dataset}`.",
-        "",
-        *(f"- {name}: {text}" for name, text in rows),
-    ]
-    if summary.base and summary.tuned:
-        lines += ["", "| | base | tuned |", "| --- | --- | --- |"]
-        for name in ("val_loss", "exact_match", "token_f1", "rouge_l", "chrf"):
-            base, tuned = getattr(summary.base, name), getattr(summary.tuned, name)
-            lines.append(f"| {name} | {base:.3f} | {tuned:.3f} |")
-    return "\n".join(lines)
-
-
-def seconds_text(seconds: float | None) -> str:
-    """`0:28` for people, `–` where nobody measured."""
-    if seconds is None:
-        return "–"
-    if seconds < 60:
-        return f"{seconds:.1f} s"
-    minutes, rest = divmod(round(seconds), 60)
-    return f"{minutes} min {rest:02d} s"
 
 
 def read_answers(folder: Path, count: int) -> list[dict[str, Any]]:

@@ -68,16 +68,31 @@ class Comparison(Record):
         lines = [f"rerun of {self.original_run_id}: {self._verdict()}"]
         for name, (before, now) in self.losses.items():
             if before is not None and now is not None:
-                apart = "the same" if before == now else f"{(now - before) / before:+.3%}"
-                label = name.replace("_", " ")
+                label, apart = name.replace("_", " "), _apart(before, now)
                 lines.append(f"{label}: {before:.6f}, then {now:.6f} ({apart})")
         lines += [f"different today: {difference}" for difference in self.differences]
         return "\n".join(lines)
+
+    @property
+    def markdown(self) -> str:
+        """The same as a page."""
+        lines = [f"Rerun of `{self.original_run_id}`: **{self._verdict()}**.", ""]
+        lines += ["| loss (nats per token) | then | now | apart |", "| --- | --- | --- | --- |"]
+        for name, (before, now) in self.losses.items():
+            if before is not None and now is not None:
+                label, apart = name.replace("_", " "), _apart(before, now)
+                lines.append(f"| {label} | {before:.6f} | {now:.6f} | {apart} |")
+        different = [f"- {difference}" for difference in self.differences] or ["- nothing"]
+        return "\n".join([*lines, "", "Different today:", "", *different])
 
     def _verdict(self) -> str:
         if self.identical is None:
             return "its weights are no longer there to compare"
         return "identical, to the bit" if self.identical else "not identical"
+
+
+def _apart(before: float, now: float) -> str:
+    return "the same" if before == now else f"{(now - before) / before:+.3%}"
 
 
 def find_original(run: str, flow_run_id: str | None = None) -> Original:

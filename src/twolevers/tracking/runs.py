@@ -21,6 +21,7 @@ from twolevers.records import DatasetFile, FineTuneRun, TokenisedData, WeightsFo
 from twolevers.settings import Home, load_settings
 from twolevers.tracking import names
 from twolevers.tracking.mlflow_tracker import attach_run, open_run
+from twolevers.tracking.pages import flow_run_page
 from twolevers.tracking.queries import find_flow_run, find_run
 from twolevers.tracking.run_tracker import MlflowTracker
 
@@ -252,8 +253,8 @@ def _tags(plan: Plan, flow_run_id: str | None) -> dict[str, str]:
     }
     if flow_run_id:
         tags[names.PREFECT_FLOW_RUN_ID] = flow_run_id
-        if address := os.environ.get("PREFECT_UI_URL"):
-            tags[names.PREFECT_FLOW_RUN_URL] = f"{address}/runs/flow-run/{flow_run_id}"
+        if page := flow_run_page(flow_run_id):
+            tags[names.PREFECT_FLOW_RUN_URL] = page
     return tags
 
 

@@ -1,0 +1,28 @@
+"""Where the web interfaces show a run."""
+
+from __future__ import annotations
+
+import os
+
+from twolevers.settings import Home, load_settings
+
+
+def run_page(run_id: str, server: str | None) -> str | None:
+    """Address of a tracked run's page, None where no server is known.
+
+    Args:
+        server: address of a server that runs over the home's own store, if there is one; where
+            the settings name a server, that is it.
+    """
+    from twolevers.tracking.store import open_store
+
+    page = open_store(Home(), load_settings()).run_page(run_id)
+    if page.startswith("http"):
+        return page
+    return f"{server.rstrip('/')}{page}" if server else None
+
+
+def flow_run_page(flow_run_id: str | None) -> str | None:
+    """Address of a flow run's page, None where no address is set that outlives the run."""
+    address = os.environ.get("PREFECT_UI_URL")
+    return f"{address.rstrip('/')}/runs/flow-run/{flow_run_id}" if address and flow_run_id else None

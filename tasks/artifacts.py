@@ -1,0 +1,152 @@
+"""What a run shows in Prefect's UI besides its log: how far it is, and what came out.
+
+No artifact is worth a run: where Prefect does not take one, the log says so and the run goes on.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import copy_context
+from uuid import UUID
+
+from prefect.artifacts import (
+    create_link_artifact,
+    create_markdown_artifact,
+    create_progress_artifact,
+    create_table_artifact,
+    update_progress_artifact,
+)
+from prefect.logging import get_run_logger
+
+from twolevers.progress import Pace, Progress
+from twolevers.records import FineTuneRun, RunSummary
+from twolevers.report.texts import (
+    describe,
+    how_to_open,
+    kind_rows,
+    picture_text,
+    progress_text,
+    score_rows,
+)
+from twolevers.report.write import PICTURE_FILE
+from twolevers.tracking.pages import run_page
+from twolevers.tracking.rerun import Comparison
+
+
+class LiveProgress:
+    """Progress that is also an artifact, kept up to date by a thread: the stage never waits."""
+
+    SECONDS = 2.0
+    LAST_SECONDS = 5.0
+
+    def __init__(self, progress: Progress, key: str) -> None:
+        self.progress, self.key, self.logger = progress, key, get_run_logger()
+        self.unit, self.noted, self.figures = "", "", dict[str, float]()
+        self.pace = Pace(None)
+        self.artifact: UUID | None = None
+        self.posted, self.warned = "", False
+        self.over = threading.Event()
+        # In the stage's own context, by which Prefect knows the run.
+        self.thread = threading.Thread(target=copy_context().run, args=[self._post], daemon=True)
+
+    def start(self, stage: str, total: int | None, unit: str) -> None:
+        self.progress.start(stage, total, unit)
+        self.pace, self.unit = Pace(total), unit
+        if not self.thread.is_alive() and not self.over.is_set():
+            self.thread.start()
+
+    def advance(self, done: int, **figures: float) -> None:
+        self.progress.advance(done, **figures)
+        self.figures = figures
+        self.pace.advance(done)
+
+    def note(self, text: str) -> None:
+        self.progress.note(text)
+        self.noted = text
+
+    def finish(self) -> None:
+        self.progress.finish()
+
+    def close(self) -> None:
+        """Post how the stage ended; a server that does not answer is not waited for long."""
+        self.over.set()
+        if self.thread.is_alive():
+            self.thread.join(self.LAST_SECONDS)
+
+    def _post(self) -> None:
+        while True:
+            last = self.over.is_set()
+            try:
+                self._post_once()
+            except Exception as error:
+                if not self.warned:
+                    self.logger.warning(
+                        "How far the stage is cannot be shown in Prefect: %r", error
+                    )
+                self.warned = True
+            if last:
+                return
+            self.over.wait(self.SECONDS)
+
+    def _post_once(self) -> None:
+        pace = self.pace
+        left = None if self.over.is_set() else pace.seconds_left
+        text = progress_text(pace.done, pace.total, self.unit, self.figures, seconds_left=left)
+        text += f"\n\n{self.noted}" if self.noted else ""
+        if self.artifact is None:
+            self.artifact = create_progress_artifact(pace.percent, self.key, text)
+        elif text != self.posted:
+            update_progress_artifact(self.artifact, pace.percent, text)
+        self.posted = text
+
+
+@contextmanager
+def live_progress(progress: Progress, key: str) -> Iterator[Progress]:
+    """`progress`, shown as an artifact too while the block lasts."""
+    live = LiveProgress(progress, key)
+    try:
+        yield live
+    finally:
+        live.close()
+
+
+def show_results(run: FineTuneRun, summary: RunSummary, mlflow: str | None) -> None:
+    """Summary, scores, loss curve and the way to the tracked run.
+
+    Args:
+        mlflow: address of a running MLflow server, if there is one.
+    """
+    with _best_effort("The results"):
+        page = run_page(run.run_id, mlflow)
+        text = describe(summary, {"run in MLflow": page})
+        text += "" if page else f"\n\n{how_to_open(run.run_id)}"
+        create_markdown_artifact(text, "fine-tune-summary")
+        create_table_artifact(
+            score_rows(summary), "fine-tune-scores", "base and tuned, on the test split"
+        )
+        if kinds := kind_rows(summary):
+            create_table_artifact(
+                kinds, "fine-tune-scores-by-kind", "base and tuned, by kind of task"
+            )
+        picture = picture_text((run.folder / PICTURE_FILE).read_bytes(), "loss curve")
+        create_markdown_artifact(picture, "fine-tune-loss-curve", "loss of both splits by step")
+        if page:
+            create_link_artifact(
+                page, "run in MLflow", "fine-tune-mlflow-run", "parameters, metrics, files"
+            )
+
+
+def show_comparison(comparison: Comparison) -> None:
+    """A rerun beside the run that it repeats."""
+    with _best_effort("The comparison"):
+        create_markdown_artifact(comparison.markdown, "rerun-comparison")
+
+
+@contextmanager
+def _best_effort(what: str) -> Iterator[None]:
+    try:
+        yield
+    except Exception as error:
+        get_run_logger().warning("%s cannot be shown in Prefect: %r", what, error)
