@@ -46,7 +46,8 @@ def main() -> int:
         print(f"BENCH={asked}: no such part; choose one of {', '.join([*TABLE, *REPORTS])}")
         return 2
     data, began = data_file(), time.monotonic()
-    console.print(f"{machine()}, {date.today().isoformat()}; data: {data.name}", highlight=False)
+    console.print(f"{machine()}, {date.today().isoformat()}", highlight=False)
+    console.print(f"data: {data.name}", highlight=False)
     results: list[Result] = []
     with tempfile.TemporaryDirectory() as folder:
         weights = write_weights("gpt2-small (124M)", Path(folder) / "weights")

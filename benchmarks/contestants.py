@@ -206,7 +206,10 @@ def plain_model(weights: Path, *, tied: bool = False) -> plain.PlainGPT2:
     from safetensors.torch import load_file
 
     config = read_config(weights)
-    tensors = {name: t.float() for name, t in load_file(weights / "model.safetensors").items()}
+    tensors = {
+        name.removeprefix("transformer."): tensor.float()
+        for name, tensor in load_file(weights / "model.safetensors").items()
+    }
     model = plain.PlainGPT2(
         config.emb_dim,
         config.num_layers,

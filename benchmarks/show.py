@@ -76,9 +76,8 @@ def draw(lines: Sequence[dict[str, object]]) -> None:
     axes.bar_label(bars, [f"{ratio:.1f} ×" for ratio in ratios], padding=4)
     axes.set_yticks(range(len(shown)), [_label(line) for line in shown], fontsize=9)
     axes.set_xscale("log", base=2)
-    axes.set_xlim(0.9, 1.35 * max(ratios))
+    axes.set_xlim(1, 1.5 * max(ratios))
     axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
-    axes.axvline(1, color="#777777", linewidth=1)
     axes.set_xlabel("times as fast as …")
     axes.spines[["top", "right"]].set_visible(False)
     with atomic_file(PICTURE) as temporary:
