@@ -13,6 +13,7 @@ import typer
 
 import twolevers
 from flows.option_flags import takes_options
+from flows.quick_imports import exit_quickly, quick_imports
 from twolevers.errors import InputError, Problem, TwoleversError
 
 app = typer.Typer(
@@ -44,7 +45,8 @@ def fine_tune(
 
     Every option can also stand in the environment: TWOLEVERS_EPOCHS=3. The command line wins.
     """
-    from flows.launch import run_fine_tuning
+    with quick_imports():
+        from flows.launch import run_fine_tuning
 
     run_fine_tuning(given, resume)
 
@@ -211,6 +213,7 @@ def _terminate(_number: int, _frame: object) -> None:
 def main() -> None:
     """Entry point. SIGTERM ends a command as Ctrl-C does: runs are closed as KILLED."""
     signal.signal(signal.SIGTERM, _terminate)
+    exit_quickly()
     for stream in (sys.stdout, sys.stderr):  # a console that has no → shows a question mark
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")

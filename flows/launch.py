@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import sys
+from importlib import import_module
 from typing import Any
 
+from flows.quick_imports import quick_imports
 from flows.temporary_server import prefect_server
 from twolevers.environment import writable_home
 from twolevers.errors import InputError, Problem, RunStopped, did_you_mean
@@ -13,6 +15,14 @@ from twolevers.plan import options_from
 from twolevers.settings import load_settings
 from twolevers.tracking.runs import plan_run, resume_plan, run_to_continue
 from twolevers.tracking.store import prepare_store
+
+# What a run's stages import at first use; the wait for the server has room for it.
+IMPORTED_LATE = (
+    "torch._dynamo",  # PyTorch's optimizers
+    "rouge_score.rouge_scorer",
+    "sacrebleu.metrics",
+    "matplotlib.figure",
+)
 
 
 def run_fine_tuning(given: dict[str, Any], resume: str | None) -> None:
@@ -32,14 +42,17 @@ def run_fine_tuning(given: dict[str, Any], resume: str | None) -> None:
     plan = plan_run(options, resume)
     with prefect_server(home) as wait_until_ready:
         # The server takes seconds to start: import and prepare meanwhile.
-        from prefect.exceptions import CancelledRun
+        with quick_imports():
+            from prefect.exceptions import CancelledRun
 
-        from flows.fine_tune import fine_tune
-        from flows.terminal import shown
-        from flows.views import print_plan, print_summary
+            from flows.fine_tune import fine_tune
+            from flows.terminal import shown
+            from flows.views import print_plan, print_summary
 
-        print_plan(plan, resume)
-        prepare_store(home, load_settings())
+            print_plan(plan, resume)
+            prepare_store(home, load_settings())
+            for module in IMPORTED_LATE:
+                import_module(module)
         wait_until_ready()
         try:
             with shown():

@@ -22,6 +22,7 @@ from pathlib import Path
 import httpx
 from filelock import FileLock
 
+from flows.quick_imports import quick_imports
 from flows.running import server_address
 from twolevers.errors import TwoleversError
 from twolevers.settings import Home
@@ -126,12 +127,14 @@ def _check_server(address: str) -> None:
 
 def _wait_until_ready(process: subprocess.Popen[bytes], address: str, log: Path) -> None:
     deadline = time.monotonic() + START_SECONDS
-    while time.monotonic() < deadline and process.poll() is None:
-        try:
-            if httpx.get(f"{address}/health", timeout=2, trust_env=False).is_success:
-                return
-        except httpx.HTTPError:
-            time.sleep(0.05)
+    # One client for all tries: each makes a TLS context, which costs more than the request.
+    with httpx.Client(timeout=2, trust_env=False) as client:
+        while time.monotonic() < deadline and process.poll() is None:
+            try:
+                if client.get(f"{address}/health").is_success:
+                    return
+            except httpx.HTTPError:
+                time.sleep(0.05)
     raise TwoleversError(
         f"Prefect's temporary server did not start; its log is {log}. If its database is "
         f"damaged, move prefect.db in {os.environ['PREFECT_HOME']} away and run again; or set "
@@ -154,10 +157,13 @@ def _serve(port: int, parent: int) -> None:
         os._exit(0)
 
     threading.Thread(target=leave_with_parent, daemon=True).start()
-    import uvicorn
-    from prefect.server.api.server import create_app
+    with quick_imports():
+        import uvicorn
+        from prefect.server.api.server import create_app
 
-    app = create_app(ephemeral=True, final=True)
+        # Set, not given as arguments: its services ask for the app without, and find this one.
+        os.environ.update(PREFECT__SERVER_EPHEMERAL="1", PREFECT__SERVER_FINAL="1")
+        app = create_app()
     uvicorn.run(app, host="127.0.0.1", port=port, log_level="error", lifespan="on")
 
 
