@@ -17,6 +17,7 @@ help: ## what there is
 	@echo 'make up     both web interfaces and a worker; Ctrl-C or make down ends them (ARGS=…)'
 	@echo 'make status what of that runs, and where'
 	@echo 'make test   set up .venv and run the tests'
+	@echo 'make test-faults  the tests that start, stop and kill servers'
 	@echo 'make check  format, lint and type check'
 	@echo 'make bench  measure speed side by side (BENCH=steps|generate|tokenise|overhead for one part)'
 
@@ -33,7 +34,11 @@ down status: $(VENV)/.installed ## end them; show what runs
 
 # Two workers with one computing thread each keep both cores busy.
 test: $(VENV)/.test-installed ## the tests
-	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder $(ARGS)
+	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder \
+	  --ignore tests/faults $(ARGS)
+
+test-faults: $(VENV)/.test-installed ## what starts, stops and kills servers
+	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/faults $(ARGS)
 
 check: $(VENV)/.test-installed ## format, lint, types
 	@$(BIN)/ruff format --check . && $(BIN)/ruff check . && $(BIN)/mypy

@@ -186,7 +186,7 @@ def test_broken_csv_rows_are_numbered(tmp_path: Path) -> None:
         ("a text\nof no format", "none of the formats known: it begins with 'a text'"),
         ("<!DOCTYPE html>\n<html>", "looks like a web page"),
         ("version https://git-lfs.github.com/spec/v1\n", "git lfs pull"),
-        (gzip.compress(b"[]"), "compressed with gzip; decompress it first"),
+        (gzip.compress(b"[]", mtime=0), "compressed with gzip; decompress it first"),
         (b"PK\x03\x04...", "zip archive"),
         (ARRAY.encode("utf-16"), "is text in UTF-16; save it as UTF-8"),
         (ARRAY.encode("utf-16-le"), "byte 2 is zero"),
