@@ -24,5 +24,6 @@ class Option:
         self, core: CoreSchema, handler: GetJsonSchemaHandler
     ) -> dict[str, Any]:
         schema = {**handler(core), "description": explain(self.name)}
-        values = choices(self.name)
-        return {**schema, "enum": values} if values else schema
+        if values := choices(self.name):
+            (schema["items"] if schema.get("type") == "array" else schema)["enum"] = values
+        return schema

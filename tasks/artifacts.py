@@ -6,7 +6,7 @@ No artifact is worth a run: where Prefect does not take one, the log says so and
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import copy_context
 from uuid import UUID
@@ -22,6 +22,7 @@ from prefect.logging import get_run_logger
 
 from twolevers.progress import Pace, Progress
 from twolevers.records import FineTuneRun, RunSummary
+from twolevers.report.table import about, table_markdown, table_rows
 from twolevers.report.texts import (
     describe,
     how_to_open,
@@ -31,6 +32,7 @@ from twolevers.report.texts import (
     score_rows,
 )
 from twolevers.report.write import PICTURE_FILE
+from twolevers.run_times import RunTimes
 from twolevers.tracking.pages import run_page
 from twolevers.tracking.rerun import Comparison
 
@@ -142,6 +144,13 @@ def show_comparison(comparison: Comparison) -> None:
     """A rerun beside the run that it repeats."""
     with _best_effort("The comparison"):
         create_markdown_artifact(comparison.markdown, "rerun-comparison")
+
+
+def show_run_times(table: RunTimes, not_measured: Sequence[str]) -> None:
+    """The run-time table."""
+    with _best_effort("The table"):
+        create_markdown_artifact(table_markdown(table, not_measured), "run-time-table")
+        create_table_artifact(table_rows(table), "run-time-table-cells", about(table))
 
 
 @contextmanager

@@ -19,7 +19,8 @@ from flows.server_process import children_of
 from flows.temporary_server import prefect_server
 from twolevers.settings import Home
 
-DEPLOYMENTS = {"fine-tune", "fine-tune-cuda", "rerun", "rerun-cuda"}
+FLOWS = ("fine-tune", "rerun", "run-time-table")
+DEPLOYMENTS = {*FLOWS, *(f"{name}-cuda" for name in FLOWS)}
 
 
 @pytest.fixture

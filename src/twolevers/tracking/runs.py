@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 from collections.abc import Iterator
@@ -14,7 +15,7 @@ import pyarrow as pa
 from twolevers.data.split import SPLITS, load_split
 from twolevers.errors import InputError, Problem, RunStopped
 from twolevers.files import atomic_folder, read_json, write_json
-from twolevers.fingerprint import workload_fingerprint
+from twolevers.fingerprint import fingerprint_parts, workload_fingerprint
 from twolevers.options import FineTuneOptions
 from twolevers.plan import Plan, changed_options, flat_options, make_plan, resume_options
 from twolevers.records import DatasetFile, FineTuneRun, TokenisedData, WeightsFolder
@@ -117,6 +118,7 @@ def note_inputs(
     tracker.set_tags(
         {
             names.FINGERPRINT: workload_fingerprint(run.options, data.data_sha256),
+            names.WORKLOAD: json.dumps(fingerprint_parts(run.options, data.data_sha256)),
             "twolevers.weights_sha256": weights.sha256,
             "twolevers.weights_source": weights.source,
         }

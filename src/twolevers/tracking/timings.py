@@ -1,0 +1,58 @@
+"""What the run-time table is made of: one row a run that was timed over two epochs."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from twolevers.settings import Home, Settings
+from twolevers.tracking import names
+from twolevers.tracking.queries import finished_runs
+from twolevers.tracking.run_info import RunInfo
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+COLUMNS = (
+    "run_id",
+    "model",
+    "device",
+    "hardware",
+    "threads",
+    "precision",
+    "two_epoch_seconds",
+    "core_version",
+    "fingerprint",
+    "workload",
+    "started",
+)
+
+
+def list_timings(home: Home, settings: Settings) -> pd.DataFrame:
+    """Finished runs with a two-epoch time, the newest first; a run without one has no row.
+
+    Columns as `COLUMNS`: times in seconds, `threads` those of the CPU, `workload` the parts of
+    the fingerprint by name (None for a run that did not keep them), `started` in UTC.
+    """
+    import pandas as pd
+
+    rows = [_row(run) for run in finished_runs(home, settings)]
+    timed = [row for row in rows if row["two_epoch_seconds"] and row["fingerprint"]]
+    return pd.DataFrame(timed, columns=list(COLUMNS))
+
+
+def _row(run: RunInfo) -> dict[str, object]:
+    threads, workload = run.tags.get(names.THREADS, ""), run.tags.get(names.WORKLOAD)
+    return {
+        "run_id": run.run_id,
+        "model": run.model,
+        "device": run.device,
+        "hardware": run.tags.get(names.HARDWARE, ""),
+        "threads": int(threads) if threads.isdigit() else None,
+        "precision": run.precision,
+        "two_epoch_seconds": run.metrics.get("two_epoch_seconds"),
+        "core_version": run.tags.get("version.twolevers", ""),
+        "fingerprint": run.fingerprint,
+        "workload": json.loads(workload) if workload else None,
+        "started": run.started,
+    }
