@@ -7,6 +7,7 @@ import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -92,6 +93,64 @@ def show(run: Run = "latest", json: AsJson = False) -> None:
     from flows import listings
 
     listings.show(run, json)
+
+
+@app.command()
+def rerun(run: Run = "latest") -> None:
+    """Repeat a run exactly and compare the losses; `latest` is the newest that finished."""
+    with quick_imports():
+        from flows.launch import run_again
+
+    run_again(run)
+
+
+@app.command()
+def table(
+    measure: Annotated[
+        bool, typer.Option("--measure", help="first time what the table lacks, a run a cell")
+    ] = False,
+    model: Annotated[
+        list[str] | None, typer.Option(help="with --measure: a row; may be repeated")
+    ] = None,
+    device: Annotated[
+        list[str] | None, typer.Option(help="with --measure: a column; may be repeated")
+    ] = None,
+    precision: Annotated[
+        list[str] | None, typer.Option(help="with --measure: of each device; may be repeated")
+    ] = None,
+    weights: Annotated[
+        list[str] | None,
+        typer.Option(metavar="MODEL=PATH", help="with --measure: local base weights of a model"),
+    ] = None,
+    dataset: Annotated[
+        str | None, typer.Option(help="with --measure: the data set (default: embedded)")
+    ] = None,
+    runs: Annotated[
+        int | None, typer.Option(min=1, help="with --measure: timings a cell is to have")
+    ] = None,
+    again: Annotated[
+        bool, typer.Option("--again", help="with --measure: time every cell, measured or not")
+    ] = False,
+    form: Annotated[
+        str, typer.Option("--format", help="terminal, markdown, csv, html or png")
+    ] = "terminal",
+    output: Annotated[Path | None, typer.Option(help="file to write")] = None,
+    workload: Annotated[
+        str | None, typer.Option(help="fingerprint, or its beginning (default: the newest's)")
+    ] = None,
+    published: Annotated[
+        bool, typer.Option("--published", help="lay chapter 7's own table beside it")
+    ] = False,
+) -> None:
+    """The run-time table: models × devices, from the runs that were timed over two epochs.
+
+    Options of the runs themselves stand in the environment: TWOLEVERS_BATCH_SIZE=4.
+    """
+    from flows.table import levers_of, measured_grid, show_table
+
+    levers = levers_of(model, device, precision, weights, runs, again)
+    grid = measured_grid(measure, levers, dataset)
+    show_table(form, output, workload, published, grid)
 
 
 @app.command()

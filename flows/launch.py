@@ -1,9 +1,11 @@
-"""Starting the main job from a terminal, and opening the two web interfaces."""
+"""Starting flows from a terminal, and opening the two web interfaces."""
 
 from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
 
@@ -11,13 +13,16 @@ from flows.quick_imports import quick_imports
 from flows.temporary_server import prefect_server
 from twolevers.environment import writable_home
 from twolevers.errors import InputError, Problem, RunStopped, did_you_mean
-from twolevers.plan import options_from
-from twolevers.settings import load_settings
+from twolevers.grid import Grid
+from twolevers.options import FineTuneOptions
+from twolevers.plan import make_plan, options_from
+from twolevers.settings import Home, load_settings
 from twolevers.tracking.runs import plan_run, resume_plan, run_to_continue
 from twolevers.tracking.store import prepare_store
 
-# What a run's stages import at first use; the wait for the server has room for it.
+# The flow, and what its stages import at first use; the wait for the server has room for it.
 IMPORTED_LATE = (
+    "flows.fine_tune",
     "torch._dynamo",  # PyTorch's optimizers
     "rouge_score.rouge_scorer",
     "sacrebleu.metrics",
@@ -32,35 +37,99 @@ def run_fine_tuning(given: dict[str, Any], resume: str | None) -> None:
         InputError: before anything is started, for what can be seen by then.
     """
     home = writable_home()
-    # Prefect's own log lines would tear the progress bars; its server keeps them all the same.
-    os.environ.setdefault("PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL", "CRITICAL")
     options = options_from(given, load_settings())
     if resume:
         # From here on the run's own id, and all of its options: `latest` may change meanwhile.
         resume = run_to_continue(resume)
         options = resume_plan(resume, options).options
     plan = plan_run(options, resume)
+
+    def prepare() -> None:
+        from flows.views import print_plan
+
+        print_plan(plan, resume)
+
+    with prefect_ready(home, prepare):
+        from flows.fine_tune import fine_tune
+
+        arguments = {name: getattr(options, name) for name in type(options).model_fields}
+        summary = fine_tune(**arguments, resume_from=resume)
+    from flows.views import print_summary
+
+    print_summary(summary.model_dump(mode="json"), home)
+
+
+def run_again(run: str) -> None:
+    """Run the flow `rerun` with progress shown, then print how far apart the two runs end.
+
+    Raises:
+        InputError: no such run, or what it was made of is not on this machine.
+    """
+    from twolevers.tracking.rerun import find_original
+
+    home = writable_home()
+    original = find_original(run)
+    plan = make_plan(original.options, load_settings(), data_is_kept=True)
+
+    def prepare() -> None:
+        from flows.views import print_plan
+
+        print_plan(plan, rerun_of=original.run_id)
+
+    with prefect_ready(home, prepare):
+        from flows.rerun import rerun
+
+        comparison = rerun(original.run_id)
+    print(f"\n{comparison}")
+    print(f"see it: twolevers show {comparison.run_id[:8]}")
+
+
+def measure_table(levers: dict[str, Any], options: FineTuneOptions) -> Grid:
+    """Run the flow `run-time-table` with progress shown.
+
+    Args:
+        levers: the flow's own parameters, where they are not its defaults.
+        options: what all cells have in common; its levers are not used.
+
+    Raises:
+        InputError: a name that means nothing.
+    """
+    own = {"model", "device", "precision", "weights"}
+    shared = {name: getattr(options, name) for name in {*type(options).model_fields} - own}
+    with prefect_ready(writable_home()):
+        from flows.run_time_table import run_time_table
+
+        return run_time_table(**levers, **shared)
+
+
+@contextmanager
+def prefect_ready(home: Home, prepare: Callable[[], None] = lambda: None) -> Iterator[None]:
+    """The block can run flows, with their progress shown in the terminal.
+
+    Args:
+        prepare: called while the server starts, which takes seconds.
+
+    Raises:
+        RunStopped: the flow was stopped.
+    """
+    # Prefect's own log lines would tear the progress bars; its server keeps them all the same.
+    os.environ.setdefault("PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL", "CRITICAL")
     with prefect_server(home) as wait_until_ready:
-        # The server takes seconds to start: import and prepare meanwhile.
         with quick_imports():
             from prefect.exceptions import CancelledRun
 
-            from flows.fine_tune import fine_tune
             from flows.terminal import shown
-            from flows.views import print_plan, print_summary
 
-            print_plan(plan, resume)
+            prepare()
             prepare_store(home, load_settings())
             for module in IMPORTED_LATE:
                 import_module(module)
         wait_until_ready()
         try:
             with shown():
-                arguments = {name: getattr(options, name) for name in type(options).model_fields}
-                summary = fine_tune(**arguments, resume_from=resume)
+                yield
         except CancelledRun as stopped:
             raise RunStopped(str(stopped)) from stopped
-    print_summary(summary.model_dump(mode="json"), home)
 
 
 UIS = {"mlflow": 5000, "prefect": 4200}

@@ -17,10 +17,11 @@ from twolevers.report.write import read_answers
 from twolevers.settings import Home
 
 
-def print_plan(plan: Plan, resume: str | None) -> None:
+def print_plan(plan: Plan, resume: str | None = None, rerun_of: str | None = None) -> None:
     """What is about to run."""
     options = plan.options
     what = f"Continuing {resume}" if resume else "Fine-tuning"
+    what = f"Repeating {rerun_of}" if rerun_of else what
     console.print(
         f"{what}: [bold]{plan.model.name}[/bold] on {plan.device.label}, {options.precision}; "
         f"{options.training.epochs} epochs of {_plain(options.dataset)}"

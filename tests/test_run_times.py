@@ -8,6 +8,8 @@ from itertools import count
 import pandas as pd
 import pytest
 
+from twolevers.orderings import orderings
+from twolevers.published import CHAPTER_7
 from twolevers.report.table import table_frame, table_markdown
 from twolevers.run_times import Column, newest_workload, run_times
 from twolevers.tracking.timings import COLUMNS
@@ -104,4 +106,37 @@ def test_markdown_is_a_table_that_says_what_it_is_of() -> None:
         "| gpt2-small (124M) |  | 41.4 s (1 run), fastest |",
     ]
     assert "instructions, 2 epochs · core version 0.1.0 · data abababab · workload aaaa" in lines
-    assert lines[-1] == "- gpt2-nano on mps: none here"
+    assert "- gpt2-nano on mps: none here" in lines
+
+
+def test_what_the_chapter_says_holds_on_its_own_table() -> None:
+    """The published figures, as if they had been measured here."""
+    rows = [
+        timing(model, minutes * 60, device="cpu" if "CPU" in device else "cuda", hardware=device)
+        for model, row in CHAPTER_7.minutes.items()
+        for device, minutes in row.items()
+    ]
+    found = orderings(run_times(frame(*rows), "aaaa"))
+    assert [(one.verdict, one.why) for one in found] == [
+        ("holds", "in 4 pairs"),
+        ("holds", "in 6 pairs"),
+        ("holds", "it is gpt2-small (124M) on A100, float32"),
+        ("holds", "it is gpt2-medium (355M) on M3 MacBook Air CPU, 2 threads, float32"),
+    ]
+
+
+def test_what_the_chapter_says_can_fail_or_be_unmeasured() -> None:
+    gpu = {"device": "cuda:0", "hardware": L4}
+    rows = [timing(NANO, 60.0), timing(SMALL, 300.0), timing(NANO, 65.0, **gpu)]
+    assert [one.verdict for one in orderings(run_times(frame(*rows), "aaaa"))] == [
+        "holds",
+        "fails",
+        "fails",
+        "holds",
+    ]
+    slow_gpu = orderings(run_times(frame(*rows), "aaaa"))[1]
+    assert "65.0 s and 60.0 s" in slow_gpu.why
+    alone = orderings(run_times(frame(timing(NANO, 60.0)), "aaaa"))
+    assert {one.verdict for one in alone} == {"not measured"}
+    no_corner = orderings(run_times(frame(timing(NANO, 60.0), timing(SMALL, 9.0, **gpu)), "aaaa"))
+    assert {one.verdict for one in no_corner} == {"not measured"}

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from textwrap import wrap
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from twolevers.files import atomic_file
+from twolevers.report.texts import seconds_text
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 Curve = Sequence[tuple[int, float]]
 """(step, value) pairs, steps rising."""
@@ -61,3 +67,43 @@ def loss_curve(path: Path, *, train: Curve, val: Curve, tokens_per_step: float, 
     with atomic_file(path) as temporary:
         figure.savefig(temporary, format="png")
     return path
+
+
+def heat_map(path: Path, table: pd.DataFrame, *, title: str) -> Path:
+    """The run-time table as colours, darker is slower; what nobody measured stays white.
+
+    Args:
+        table: seconds, rows models, columns devices, NaN where nobody measured.
+    """
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.colors import LogNorm
+    from matplotlib.figure import Figure
+
+    rows, columns = table.shape
+    figure = Figure(figsize=(3 + 2.2 * columns, 1.8 + 0.6 * rows), dpi=144, layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = figure.add_subplot()
+    axes.set_title(title, fontsize=11, loc="left")
+    axes.set_xticks(range(columns), [_wrapped(str(name)) for name in table.columns], fontsize=8)
+    axes.set_yticks(range(rows), [str(name) for name in table.index], fontsize=9)
+    axes.tick_params(length=0)
+    axes.spines[:].set_visible(False)
+    seconds = table.to_numpy(dtype=float)
+    measured = seconds[np.isfinite(seconds)]
+    if measured.size:
+        low, high = float(measured.min()), float(measured.max())
+        norm = LogNorm(low / 1.5, high * 1.5)
+        axes.imshow(seconds, cmap="YlGnBu", norm=norm, aspect="auto")
+        for (row, column), value in np.ndenumerate(seconds):
+            if np.isfinite(value):
+                colour = "white" if norm(value) > 0.55 else "black"
+                text = seconds_text(float(value))
+                axes.text(column, row, text, ha="center", va="center", color=colour, fontsize=9)
+    with atomic_file(path) as temporary:
+        figure.savefig(temporary, format="png")
+    return path
+
+
+def _wrapped(label: str) -> str:
+    """A device's name over several lines: hardware, threads, precision."""
+    return "\n".join(wrap(label.replace(", ", ",\n"), 26, replace_whitespace=False))

@@ -1,4 +1,4 @@
-"""The run-time table as people read it."""
+"""The run-time table as people and programs read it."""
 
 from __future__ import annotations
 
@@ -7,6 +7,9 @@ from typing import Any
 
 import pandas as pd
 
+from twolevers.fingerprint import fingerprint_differences
+from twolevers.orderings import Ordering, orderings
+from twolevers.published import PublishedTable
 from twolevers.report.texts import seconds_text
 from twolevers.run_times import Cell, RunTimes
 
@@ -32,6 +35,30 @@ def table_frame(table: RunTimes) -> pd.DataFrame:
     )
 
 
+def cells_frame(table: RunTimes) -> pd.DataFrame:
+    """One row a measured cell, for programs. Times in seconds; `threads` empty for a GPU."""
+    return pd.DataFrame(
+        [
+            {
+                "model": model,
+                "device": column.kind,
+                "hardware": column.hardware,
+                "threads": column.threads,
+                "precision": column.precision,
+                "median_seconds": cell.seconds,
+                "fastest_seconds": cell.fastest,
+                "slowest_seconds": cell.slowest,
+                "runs": len(cell.run_ids),
+                "core_version": cell.core_version,
+                "workload": table.fingerprint,
+            }
+            for model in table.models
+            for column in table.columns
+            if (cell := table.cells.get((model, column)))
+        ]
+    ).astype({"threads": "Int64"} if table.cells else {})
+
+
 def table_rows(table: RunTimes) -> list[dict[str, Any]]:
     """One row a model for a table of texts: the model, then each device; unmeasured is empty."""
     return [
@@ -50,16 +77,26 @@ def cell_text(table: RunTimes, cell: Cell | None) -> str:
     """`53.1 s (3 runs, 52.8 to 53.6 s), fastest`; nothing where nobody measured."""
     if cell is None:
         return ""
+    mark = mark_of(table, cell)
+    return f"{seconds_text(cell.seconds)} ({cell_notes(table, cell)})" + (mark and f", {mark}")
+
+
+def cell_notes(table: RunTimes, cell: Cell) -> str:
+    """`3 runs, 52.8 to 53.6 s`, and the version where it is an older one."""
     runs = len(cell.run_ids)
-    about = [f"{runs} run{'s' * (runs != 1)}"]
+    notes = [f"{runs} run{'s' * (runs != 1)}"]
     if runs > 1:
-        about.append(f"{cell.fastest:.1f} to {cell.slowest:.1f} s")
+        notes.append(f"{cell.fastest:.1f} to {cell.slowest:.1f} s")
     if cell.core_version != table.core_version:
-        about.append(f"version {cell.core_version}")
-    text = f"{seconds_text(cell.seconds)} ({', '.join(about)})"
-    if len(table.cells) > 1:
-        text += ", fastest" * (cell is table.fastest) + ", slowest" * (cell is table.slowest)
-    return text
+        notes.append(f"version {cell.core_version}")
+    return ", ".join(notes)
+
+
+def mark_of(table: RunTimes, cell: Cell) -> str:
+    """`fastest`, `slowest` or nothing; one cell alone is neither."""
+    if len(table.cells) < 2:
+        return ""
+    return "fastest" if cell is table.fastest else "slowest" * (cell is table.slowest)
 
 
 def about(table: RunTimes) -> str:
@@ -74,15 +111,60 @@ def about(table: RunTimes) -> str:
     return " · ".join(part for part in parts if part)
 
 
-def table_markdown(table: RunTimes, not_measured: Iterable[str] = ()) -> str:
-    """The table, what it is of, how to read it, and what is missing and why."""
+def other_workloads(timings: pd.DataFrame, table: RunTimes) -> list[str]:
+    """A line for each other workload that was timed: how many runs, and how it differs."""
+    lines = []
+    for fingerprint, group in timings.groupby("fingerprint", sort=False):
+        if fingerprint == table.fingerprint:
+            continue
+        parts = next((parts for parts in group["workload"] if parts), None)
+        if parts and table.workload:
+            differs = "; ".join(fingerprint_differences(parts, table.workload))
+        else:
+            differs = "how it differs was not kept"
+        lines.append(f"{fingerprint}, {len(group)} run{'s' * (len(group) != 1)}: {differs}")
+    return lines
+
+
+def ordering_text(ordering: Ordering) -> str:
+    """`Within a device the smaller model is faster: holds (in 3 pairs)`."""
+    return f"{ordering.statement}: {ordering.verdict} ({ordering.why})"
+
+
+def table_markdown(
+    table: RunTimes,
+    not_measured: Iterable[str] = (),
+    *,
+    others: Iterable[str] = (),
+    published: PublishedTable | None = None,
+) -> str:
+    """The table, what it is of, how to read it, and what is missing and why.
+
+    Args:
+        others: of `other_workloads`.
+        published: laid below, marked as such.
+    """
     heads = ["model", *(column.label for column in table.columns)]
     lines = [_line(heads), _line(["---"] + ["---:"] * (len(heads) - 1))]
     lines += [_line(list(row.values())) for row in table_rows(table)]
     lines += ["", f"Median two-epoch time. {HOW_TO_READ}", "", about(table)]
-    if missing := list(not_measured):
-        lines += ["", "Not measured:", "", *(f"- {' '.join(line.split())}" for line in missing)]
+    lines += _listed("Not measured", not_measured)
+    lines += _listed("What chapter 7 says", map(ordering_text, orderings(table)))
+    lines += _listed("Other workloads, in tables of their own", others)
+    if published:
+        lines += ["", f"Published, not measured here ({published.source}), in minutes:", ""]
+        lines += [_line(["model", *published.devices])]
+        lines += [_line(["---"] + ["---:"] * len(published.devices))]
+        lines += [
+            _line([model, *(f"{row[device]:.2f}" for device in published.devices)])
+            for model, row in published.minutes.items()
+        ]
     return "\n".join(lines)
+
+
+def _listed(title: str, lines: Iterable[str]) -> list[str]:
+    listed = [f"- {' '.join(line.split())}" for line in lines]
+    return ["", f"{title}:", "", *listed] if listed else []
 
 
 def _line(cells: Iterable[str]) -> str:
