@@ -105,6 +105,17 @@ def rerun(run: Run = "latest") -> None:
 
 
 @app.command()
+def compare(
+    runs: Annotated[list[str], typer.Argument(help=f"two runs or more: {RUN_HELP}", metavar="RUN")],
+    json: AsJson = False,
+) -> None:
+    """What the difference in time between runs can be put down to: the model, the device?"""
+    from flows.compare import compare as show
+
+    show(runs, json)
+
+
+@app.command()
 def table(
     measure: Annotated[
         bool, typer.Option("--measure", help="first time what the table lacks, a run a cell")
@@ -138,6 +149,10 @@ def table(
     workload: Annotated[
         str | None, typer.Option(help="fingerprint, or its beginning (default: the newest's)")
     ] = None,
+    along: Annotated[
+        str | None,
+        typer.Option(help="row: what each device costs; column: what each model does; as bars"),
+    ] = None,
     published: Annotated[
         bool, typer.Option("--published", help="lay chapter 7's own table beside it")
     ] = False,
@@ -150,7 +165,7 @@ def table(
 
     levers = levers_of(model, device, precision, weights, runs, again)
     grid = measured_grid(measure, levers, dataset)
-    show_table(form, output, workload, published, grid)
+    show_table(form, output, workload, published, grid, along)
 
 
 @app.command()

@@ -11,7 +11,9 @@ import pandas as pd
 from rich.markup import escape
 from rich.table import Table
 
+from flows.compare import print_bars
 from flows.terminal import console
+from twolevers.compare import Direction, along
 from twolevers.environment import writable_home
 from twolevers.errors import InputError, Problem, did_you_mean
 from twolevers.files import atomic_file
@@ -39,6 +41,7 @@ from twolevers.settings import load_settings
 from twolevers.tracking.timings import list_timings
 
 PRECISIONS = get_args(Precision)
+DIRECTIONS = get_args(Direction)
 FORMATS = ("terminal", "markdown", "csv", "html", "png")
 
 
@@ -108,7 +111,12 @@ def levers_of(
 
 
 def show_table(
-    form: str, output: Path | None, workload: str | None, published: bool, measured: Grid | None
+    form: str,
+    output: Path | None,
+    workload: str | None,
+    published: bool,
+    measured: Grid | None,
+    direction: Direction | None,
 ) -> None:
     """Print the run-time table, or write it.
 
@@ -118,15 +126,28 @@ def show_table(
     if form not in FORMATS:
         what = f"no such format{did_you_mean(form, FORMATS)}"
         raise InputError(Problem("--format", form, what, f"choose one of {', '.join(FORMATS)}"))
+    if direction not in (None, *DIRECTIONS):
+        raise InputError(Problem("--along", direction, "is neither", "give row or column"))
     timings = list_timings(writable_home(), load_settings())
     table = grid_table(measured) if measured else run_times(timings, _workload(timings, workload))
     missing = measured.not_measured if measured else ()
     beside = CHAPTER_7 if published else None
+    if direction:
+        _print_along(table, direction)
+        return
     others = other_workloads(timings, table)
     if form == "terminal" and output is None:
         _print(table, missing, others, beside)
         return
     _write(_rendered(form, table, missing, others, beside), output, form)
+
+
+def _print_along(table: RunTimes, direction: Direction) -> None:
+    found = list(along(table, direction))
+    for bars in found:
+        print_bars(bars)
+    if not found:
+        console.print(f"No {direction} of the table has two cells to compare yet.")
 
 
 def _workload(timings: pd.DataFrame, asked: str | None) -> str:

@@ -107,7 +107,7 @@ def run_times(
         timings: `tracking.timings.list_timings`.
         models, columns: shown in any case, measured or not.
     """
-    rows = [row for row in _records(timings) if row["fingerprint"] == fingerprint]
+    rows = [row for row in records(timings) if row["fingerprint"] == fingerprint]
     gathered: dict[tuple[str, Column], list[dict[str, Any]]] = {}
     for row in rows:
         gathered.setdefault((row["model"], column_of(row)), []).append(row)
@@ -119,7 +119,7 @@ def run_times(
         columns=tuple(
             sorted({*columns, *(column for _, column in gathered)}, key=lambda one: one._order)
         ),
-        cells={place: _cell(found) for place, found in gathered.items()},
+        cells={place: cell_of(found) for place, found in gathered.items()},
     )
 
 
@@ -133,8 +133,8 @@ def column_of(row: dict[str, Any]) -> Column:
     return Column.of(row["device"], row["hardware"], row["threads"], row["precision"])
 
 
-def _cell(rows: list[dict[str, Any]]) -> Cell:
-    """Only the newest core version's: another one's code may be faster."""
+def cell_of(rows: list[dict[str, Any]]) -> Cell:
+    """The cell of its timings; only the newest core version's, another's code may be faster."""
     newest = max((row["core_version"] for row in rows), key=_version)
     rows = [row for row in rows if row["core_version"] == newest]
     seconds = [float(row["two_epoch_seconds"]) for row in rows]
@@ -142,8 +142,8 @@ def _cell(rows: list[dict[str, Any]]) -> Cell:
     return Cell(median(seconds), min(seconds), max(seconds), run_ids, newest)
 
 
-def _records(timings: pd.DataFrame) -> Iterator[dict[str, Any]]:
-    """Rows with None where pandas has a number that is none."""
+def records(timings: pd.DataFrame) -> Iterator[dict[str, Any]]:
+    """The timings one by one, with None where pandas has a number that is none."""
     for row in timings.to_dict(orient="records"):
         threads = row["threads"]
         known = {str(name): value for name, value in row.items()}

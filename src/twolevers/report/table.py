@@ -83,13 +83,16 @@ def cell_text(table: RunTimes, cell: Cell | None) -> str:
 
 def cell_notes(table: RunTimes, cell: Cell) -> str:
     """`3 runs, 52.8 to 53.6 s`, and the version where it is an older one."""
+    older = cell.core_version != table.core_version
+    return runs_text(cell) + f", version {cell.core_version}" * older
+
+
+def runs_text(cell: Cell) -> str:
+    """`3 runs, 52.8 to 53.6 s`."""
     runs = len(cell.run_ids)
-    notes = [f"{runs} run{'s' * (runs != 1)}"]
-    if runs > 1:
-        notes.append(f"{cell.fastest:.1f} to {cell.slowest:.1f} s")
-    if cell.core_version != table.core_version:
-        notes.append(f"version {cell.core_version}")
-    return ", ".join(notes)
+    if runs == 1:
+        return "1 run"
+    return f"{runs} runs, {cell.fastest:.1f} to {cell.slowest:.1f} s"
 
 
 def mark_of(table: RunTimes, cell: Cell) -> str:

@@ -1,0 +1,47 @@
+"""The command that would start a run, written out for people to copy."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+
+from twolevers.errors import InputError
+from twolevers.models.catalog import find_model
+from twolevers.options import flag, option_fields
+
+LEVERS = ("model", "device", "precision")
+
+
+def fine_tune_command(params: Mapping[str, str], **levers: str) -> str:
+    """`twolevers fine-tune …` as a run was started, with levers turned.
+
+    Args:
+        params: the run's options as they were tracked: flat, values as text.
+        levers: `model`, `device`, `precision` where they are to be others.
+    """
+    words = ["twolevers", "fine-tune"]
+    for name in LEVERS:
+        if value := levers.get(name, params.get(name)):
+            words += [flag(name), value]
+    for _, name, field in option_fields():
+        value = params.get(name)
+        default = str(field.get_default(call_default_factory=True))
+        if name in LEVERS or value in (None, "None", "", default) or _is_own(name, params):
+            continue
+        if name == "weights" and "model" in levers:
+            continue
+        if field.annotation is bool:
+            words.append(flag(name) if value == "True" else f"--no-{flag(name)[2:]}")
+        else:
+            words += [flag(name), str(value)]
+    return shlex.join(words)
+
+
+def _is_own(name: str, params: Mapping[str, str]) -> bool:
+    """A learning rate that is the model's own needs no flag."""
+    if name != "learning_rate":
+        return False
+    try:
+        return float(params[name]) == find_model(params.get("model", "")).learning_rate
+    except (ValueError, InputError):
+        return False
