@@ -53,6 +53,25 @@ def fine_tune(
 
 
 @app.command()
+@takes_options
+def estimate(
+    given: dict[str, Any],
+    seconds: Annotated[
+        float, typer.Option("--seconds", min=0, help="longest time to measure steps [seconds]")
+    ] = 20.0,
+    json: AsJson = False,
+) -> None:
+    """What a run would need: memory and time, from earlier runs or a few steps measured here.
+
+    Takes the options of fine-tune. A device that is not here can be asked about too.
+    """
+    with quick_imports():
+        from flows.estimate import print_estimate
+
+    print_estimate(given, seconds, json)
+
+
+@app.command()
 def models(json: AsJson = False) -> None:
     """The model lever: the models there are."""
     from flows import listings

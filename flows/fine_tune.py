@@ -14,6 +14,7 @@ from tasks.artifacts import show_results
 from tasks.evaluate import evaluate
 from tasks.fetch import fetch_dataset, fetch_weights, stopped
 from tasks.fine_tune import fine_tune_model
+from tasks.forecast import forecast
 from tasks.generate import generate
 from tasks.report import report
 from tasks.slot import device_slot
@@ -125,6 +126,7 @@ def train_and_score(
 ) -> RunSummary:
     """From the tokens on: the stages that use the device, then the report."""
     with device_slot(run):
+        forecast(run, weights, data)
         tuned = fine_tune_model(run, dataset, weights, data)
         models = {"base": weights.path, "tuned": tuned.checkpoint}
         answers = [generate(run, role, path, data) for role, path in models.items()]

@@ -38,13 +38,13 @@ def print_summary(summary: Mapping[str, Any], home: Home) -> None:
     console.print()
     hardware = summary.get("hardware") or summary["device"]
     console.rule(f"[bold]{summary['model']}[/bold] on {hardware}", align="left")
-    console.print(_grid(_figures(summary)))
+    console.print(grid(_figures(summary)))
     if summary["status"] == "FINISHED":
         console.print(_scores(summary))
     answers = read_answers(home.run_folder(run_id), 5)
     if answers:
         console.print(_answers(answers))
-    console.print(_grid(_next_steps(summary, run_id[:8], answers)))
+    console.print(grid(_next_steps(summary, run_id[:8], answers)))
 
 
 def _figures(summary: Mapping[str, Any]) -> dict[str, str]:
@@ -82,7 +82,8 @@ def _next_steps(
     }
 
 
-def _grid(rows: Mapping[str, str]) -> Table:
+def grid(rows: Mapping[str, str]) -> Table:
+    """Names and their texts, one below the other."""
     grid = Table.grid(padding=(0, 2))
     grid.add_column(no_wrap=True)
     grid.add_column(overflow="fold")

@@ -180,6 +180,9 @@ class RunOptions(Group):
         description="epoch checkpoints kept, best and newest apart",
         json_schema_extra=unit("checkpoints"),
     )
+    check_memory: bool = Field(
+        True, description="refuse to train what the forecast says does not fit in memory"
+    )
     check_device: bool = Field(
         True, description="compare one batch's loss with the CPU's before training elsewhere"
     )

@@ -14,6 +14,8 @@ from command import Command
 from twolevers.data.batch import Row, collate
 from twolevers.models.attention import causal_within
 from twolevers.models.weights import load_model
+from twolevers.settings import Home, Settings
+from twolevers.tracking.queries import find_run
 
 
 @pytest.fixture(scope="module")
@@ -103,6 +105,16 @@ def test_run_is_tracked(done: tuple[Command, str], summary: dict[str, Any]) -> N
         assert (artifacts / name).is_file()
     stored = next(artifacts.rglob("epoch-2/model.safetensors"))
     assert stored.samefile(Path(summary["checkpoint"]) / "model.safetensors")  # stored once
+
+
+def test_forecast_was_near(done: tuple[Command, str], summary: dict[str, Any]) -> None:
+    """Memory alone: a time depends on what else the machine does."""
+    command, output = done
+    metrics = find_run("latest", Home(command.home), Settings()).metrics
+    forecast, peak = metrics["forecast/peak_memory_bytes"], summary["peak_memory_bytes"]
+    assert forecast == pytest.approx(peak, rel=0.15)
+    assert metrics["forecast/train_seconds"] > 0
+    assert output.index("memory: about ") < output.index("training: about ")
 
 
 def test_trainer_state_is_gone(summary: dict[str, Any]) -> None:

@@ -36,11 +36,21 @@ class PeakMemory:
         return _peak_resident()
 
 
+def resident() -> int:
+    """Bytes of this process that lie in memory now; where the system does not say, its peak."""
+    return _status("VmRSS") or _peak_resident()
+
+
+def _status(name: str) -> int | None:
+    if not _STATUS.is_file():
+        return None
+    found = re.search(rf"^{name}:\s*(\d+) kB$", _STATUS.read_text(encoding="utf-8"), re.M)
+    return int(found.group(1)) * 1024 if found else None
+
+
 def _peak_resident() -> int:
-    if _STATUS.is_file():
-        found = re.search(r"^VmHWM:\s*(\d+) kB$", _STATUS.read_text(encoding="utf-8"), re.M)
-        if found:
-            return int(found.group(1)) * 1024
+    if (peak := _status("VmHWM")) is not None:
+        return peak
     try:
         import resource
     except ImportError:  # Windows
