@@ -107,11 +107,17 @@ def runs(
 
 
 @app.command()
-def show(run: Run = "latest", json: AsJson = False) -> None:
+def show(
+    run: Run = "latest",
+    json: AsJson = False,
+    published: Annotated[
+        bool, typer.Option("--published", help="hold its losses against those of chapter 7")
+    ] = False,
+) -> None:
     """A run's summary."""
     from flows import listings
 
-    listings.show(run, json)
+    listings.show(run, json, published)
 
 
 @app.command()

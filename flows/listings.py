@@ -14,6 +14,7 @@ from twolevers.environment import writable_home
 from twolevers.errors import InputError, Problem
 from twolevers.report.texts import seconds_text
 from twolevers.settings import load_settings
+from twolevers.tracking.run_info import RunInfo
 
 FIXED = (
     "model",
@@ -121,7 +122,7 @@ def _in_short(row: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def show(run: str, as_json: bool) -> None:
+def show(run: str, as_json: bool, published: bool = False) -> None:
     from twolevers.tracking.queries import find_run, read_summary
 
     home = writable_home()
@@ -139,6 +140,18 @@ def show(run: str, as_json: bool) -> None:
     from flows.views import print_summary
 
     print_summary(summary, home)
+    if published:
+        _show_published(found, summary)
+
+
+def _show_published(found: RunInfo, summary: dict[str, Any]) -> None:
+    from twolevers.published import SOURCE, check_losses
+    from twolevers.tracking.runs import read_run_options
+
+    assert found.folder is not None
+    console.print(f"\n[bold]published losses[/bold] ({SOURCE})")
+    for check in check_losses(summary, read_run_options(found.folder), found.tags):
+        console.print(f"  {escape(str(check))}")
 
 
 def clean(older_than: float, keep: int, yes: bool) -> None:

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
+
+from twolevers.data.catalog import DATASETS
+from twolevers.options import FineTuneOptions, TrainingOptions
 
 SOURCE = "Build a Large Language Model (From Scratch), chapter 7 notebook, float32"
 CHAPTER_7_MINUTES: dict[str, dict[str, float]] = {
@@ -36,3 +41,108 @@ class PublishedTable:
 
 
 CHAPTER_7 = PublishedTable(SOURCE, CHAPTER_7_MINUTES)
+
+
+@dataclass(frozen=True)
+class PublishedLoss:
+    """A loss of the chapter's own run: gpt2-medium, seed 123, nats per token."""
+
+    name: str
+    key: str
+    """Of a run's summary."""
+    value: float
+    tolerance: float
+    """Largest relative difference."""
+    why: str
+    """Why the tolerance is not nought."""
+
+
+CHAPTER_7_LOSSES = (
+    PublishedLoss(
+        "validation loss before training",
+        "val_loss_before",
+        3.7619,
+        0.025,
+        "the same rows and weights; the chapter's CPU and GPU alone differ by 1 in 100",
+    ),
+    PublishedLoss(
+        "training loss before training",
+        "train_loss_before",
+        3.8259,
+        0.10,
+        "the chapter measures other rows of the split",
+    ),
+    PublishedLoss(
+        "validation loss after two epochs",
+        "val_loss_after",
+        0.657,
+        0.10,
+        "batches come in another order",
+    ),
+    PublishedLoss(
+        "training loss after two epochs",
+        "train_loss_after",
+        0.299,
+        0.30,
+        "the chapter measures other rows of the split, and batches come in another order",
+    ),
+)
+
+
+@dataclass(frozen=True)
+class LossCheck:
+    """A run's loss beside the chapter's."""
+
+    published: PublishedLoss
+    measured: float | None
+    does_not_apply: str | None
+    """What about the run is not the chapter's recipe; None where all of it is."""
+
+    @property
+    def verdict(self) -> str:
+        if self.does_not_apply or self.measured is None:
+            return "does not apply"
+        apart = abs(self.measured - self.published.value) / self.published.value
+        return "holds" if apart <= self.published.tolerance else "fails"
+
+    def __str__(self) -> str:
+        name, value = self.published.name, self.published.value
+        if self.verdict == "does not apply":
+            reason = self.does_not_apply or "the run has none"
+            return f"{name} {value:g}: does not apply ({reason})"
+        return (
+            f"{name} {value:g}: {self.verdict} ({self.measured:.3f}, "
+            f"within {self.published.tolerance:.1%} wanted: {self.published.why})"
+        )
+
+
+def check_losses(
+    summary: Mapping[str, Any], options: FineTuneOptions, tags: Mapping[str, str]
+) -> list[LossCheck]:
+    """A run of the chapter's own recipe against the chapter's losses.
+
+    Args:
+        summary: the run's, `RunSummary` as JSON.
+        options: resolved.
+        tags: as tracked; hashes and sources of data and weights stand there.
+    """
+    reason = _no_recipe_of_chapter_7(options, tags)
+    return [LossCheck(loss, summary.get(loss.key), reason) for loss in CHAPTER_7_LOSSES]
+
+
+def _no_recipe_of_chapter_7(options: FineTuneOptions, tags: Mapping[str, str]) -> str | None:
+    if options.model != "gpt2-medium (355M)":
+        return f"the chapter's figures are of gpt2-medium (355M), this is {options.model}"
+    if tags.get("twolevers.data_sha256") != DATASETS["chapter7"].sha256:
+        return "the data is not the chapter's"
+    if not tags.get("twolevers.weights_source", "").startswith("hub:"):
+        return "the weights are not those of the hub"
+    recipe = FineTuneOptions(training=TrainingOptions(learning_rate=5e-5))
+    for name, chapters in (("training", recipe.training), ("data", recipe.data)):
+        own = getattr(options, name).model_dump()
+        other = [
+            f"{key} {own[key]}" for key, value in chapters.model_dump().items() if own[key] != value
+        ]
+        if other:
+            return f"another recipe: {', '.join(other)}"
+    return None
