@@ -6,6 +6,7 @@ from typing import Any
 
 from prefect import task
 from prefect.logging import get_run_logger
+from prefect.runtime import flow_run
 
 from tasks.artifacts import show_run_times
 from tasks.caching import stage
@@ -14,6 +15,7 @@ from twolevers.errors import TwoleversError
 from twolevers.grid import Grid, GridCell, grid_table, plan_grid
 from twolevers.options import FineTuneOptions
 from twolevers.records import DatasetFile
+from twolevers.tracking.tables import track_table
 
 
 @task(task_run_name="plan the table", name="plan table")
@@ -37,8 +39,10 @@ def time_cell(cell: GridCell, asked: FineTuneOptions) -> None:
 
 @task(task_run_name="table", **stage("table"))
 def show_table(grid: Grid) -> Grid:
-    """The table as it stands now, all of the workload's runs in it."""
+    """The table as it stands now, all of the workload's runs in it, here and in MLflow."""
     for line in grid.not_measured:
         get_run_logger().warning("not measured: %s", line)
-    show_run_times(grid_table(grid), grid.not_measured)
+    table = grid_table(grid)
+    show_run_times(table, grid.not_measured)
+    track_table(table, grid.not_measured, flow_run.id)
     return grid

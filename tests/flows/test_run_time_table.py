@@ -17,6 +17,7 @@ from twolevers.errors import InputError
 from twolevers.grid import plan_grid
 from twolevers.options import FineTuneOptions, TrainingOptions
 from twolevers.records import DatasetFile
+from twolevers.settings import Home
 
 SCRIPT = Path(__file__).parent / "run_time_table_script.py"
 NANO, SMALL = "gpt2-nano (7M)", "gpt2-small (124M)"
@@ -50,6 +51,17 @@ def test_cells_are_measured_once_and_what_fails_is_reported(
         assert f"{SMALL} on cpu in float32: HF_HUB_OFFLINE forbids" in text
         for model in (NANO, SMALL):
             assert f"{model} on cuda:7 in auto: device 'cuda:7': this machine has no such" in text
+
+        [kept] = Home(command.home).mlflow.rglob("run-time-table.json")
+        columns = json.loads(kept.read_text(encoding="utf-8"))
+        row = dict(zip(columns["columns"], columns["data"][0], strict=True))
+        assert (row["model"], row["runs"]) == (NANO, 1)
+        assert row["median_seconds"] == pytest.approx(summary["two_epoch_seconds"])
+        assert {file.suffix for file in kept.parent.glob("run-time-table.*")} == {
+            ".json",
+            ".html",
+            ".png",
+        }
 
         second = command.run(json.dumps(asked | {"models": ["gpt2-nano"]}), script=SCRIPT)
         assert children_of(api, second.split()[-1]) == {}

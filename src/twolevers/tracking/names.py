@@ -20,6 +20,7 @@ SUMMARY_KEYS = (
 
 KIND = "twolevers.kind"
 FINE_TUNE = "fine-tune"
+RUN_TIME_TABLE = "run-time-table"
 ERROR = "twolevers.error"
 FINGERPRINT = "twolevers.fingerprint"
 WORKLOAD = "twolevers.workload"
