@@ -21,7 +21,6 @@ from twolevers.models.catalog import MODELS, GPT2Config, find_model
 from twolevers.models.gpt2 import GPT2
 from twolevers.models.weights import save_model
 from twolevers.options import FineTuneOptions, TrainingOptions
-from twolevers.run_times import Cell
 from twolevers.training import fine_tune as fine_tuning
 from twolevers.training.calibrate import Calibration, calibrate
 from twolevers.training.workload import Workload, workload
@@ -147,9 +146,10 @@ def test_a_time_is_steps_and_evaluations() -> None:
 
 
 def test_earlier_runs_are_the_time() -> None:
-    found = from_earlier_runs(Cell(53.0, 40.0, 55.0, ("a", "b", "c"), "0.1.0"))
+    found = from_earlier_runs([53.0, 55.0, 40.0])
     assert (found.seconds, found.low, found.high) == (53.0, 40.0, pytest.approx(58.3))
     assert str(found) == "53.0 s (40.0 s to 58.3 s, from 3 earlier runs)"
+    assert from_earlier_runs([50.0]).low == pytest.approx(45.0)
 
 
 def test_steps_are_real_and_time_is_kept() -> None:

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from twolevers import __version__
 from twolevers.data.split import load_split
 from twolevers.device import Device
 from twolevers.errors import InputError
@@ -23,9 +22,9 @@ from twolevers.models.gpt2 import GPT2
 from twolevers.models.weights import load_model
 from twolevers.options import FineTuneOptions
 from twolevers.records import TokenisedData
-from twolevers.run_times import Column, run_times
+from twolevers.run_times import Column
 from twolevers.settings import Home, load_settings
-from twolevers.tracking.timings import list_timings
+from twolevers.tracking.timings import train_seconds
 from twolevers.training.calibrate import calibrate
 from twolevers.training.memory import resident
 from twolevers.training.workload import Workload, workload
@@ -136,11 +135,11 @@ def _time(
 
 
 def _earlier(options: FineTuneOptions, device: Device, data: TokenisedData) -> TimeForecast | None:
-    """Of runs of two epochs: no others have a time that nothing disturbed."""
-    fingerprint = workload_fingerprint(options, data.data_sha256)
-    table = run_times(list_timings(Home(), load_settings()), fingerprint)
-    column = Column.of(device.name, device.hardware, device.threads, options.precision)
-    cell = table.cells.get((options.model, column))
-    if cell is None or cell.core_version != __version__:
-        return None
-    return from_earlier_runs(cell)
+    seconds = train_seconds(
+        Home(),
+        load_settings(),
+        model=options.model,
+        column=Column.of(device.name, device.hardware, device.threads, options.precision),
+        fingerprint=workload_fingerprint(options, data.data_sha256),
+    )
+    return from_earlier_runs(seconds) if seconds else None

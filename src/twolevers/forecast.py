@@ -8,7 +8,9 @@ device or by a few real steps; where neither can be had it stays empty.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from statistics import median
 
 import torch
 from torch import Tensor
@@ -20,7 +22,6 @@ from twolevers.models.attention import causal_within
 from twolevers.models.catalog import MODELS, GPT2Config, ModelEntry
 from twolevers.models.gpt2 import Block
 from twolevers.report.texts import seconds_text
-from twolevers.run_times import Cell
 from twolevers.training.loss import CHUNK_BYTES
 from twolevers.training.precision import DTYPES
 
@@ -171,15 +172,15 @@ def not_fitting(model: ModelEntry, device: Device, memory: MemoryForecast) -> In
     )
 
 
-def from_earlier_runs(cell: Cell) -> TimeForecast:
-    """The time that runs of the same workload took on the same device.
+def from_earlier_runs(seconds: Sequence[float]) -> TimeForecast:
+    """The time that runs of the same workload took on the same device, one or more.
 
     A few runs say little of their spread: at least a tenth to each side is assumed.
     """
-    runs = len(cell.run_ids)
-    source = f"{runs} earlier run{'s' * (runs != 1)}"
-    low, high = min(cell.fastest, 0.9 * cell.seconds), max(cell.slowest, 1.1 * cell.seconds)
-    return TimeForecast(cell.seconds, low, high, source)
+    middle = median(seconds)
+    low, high = min(*seconds, 0.9 * middle), max(*seconds, 1.1 * middle)
+    source = f"{len(seconds)} earlier run{'s' * (len(seconds) != 1)}"
+    return TimeForecast(middle, low, high, source)
 
 
 def size_text(size: int) -> str:

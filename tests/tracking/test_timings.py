@@ -12,11 +12,12 @@ from typer.testing import CliRunner
 
 from flows.cli import app
 from twolevers.errors import InputError
+from twolevers.run_times import Column
 from twolevers.settings import Home, Settings
 from twolevers.tracking import names
 from twolevers.tracking.mlflow_tracker import open_run
 from twolevers.tracking.store import Store
-from twolevers.tracking.timings import list_timings
+from twolevers.tracking.timings import list_timings, train_seconds
 
 WORKLOADS = {"aaaa": {"task": "instructions", "epochs": 2, "batch_size": 8}}
 WORKLOADS["bbbb"] = WORKLOADS["aaaa"] | {"batch_size": 4}
@@ -40,7 +41,8 @@ def track(
         },
     ) as tracker:
         if seconds:
-            tracker.log_metrics({"two_epoch_seconds": seconds}, step=1)
+            figures = {"two_epoch_seconds": seconds, "train_seconds": seconds}
+            tracker.log_metrics(figures, step=1)
         return tracker.run_id
 
 
@@ -73,6 +75,17 @@ def test_timed_runs_have_a_row(home: Home, settings: Settings, tracked: list[str
     assert (row["hardware"], row["threads"], row["precision"]) == ("Abacus", 2, "float32")
     assert row["workload"] == WORKLOADS["aaaa"]
     assert row["core_version"]
+
+
+def test_earlier_runs_are_of_one_cell(home: Home, settings: Settings, tracked: list[str]) -> None:
+    def seconds(model: str, threads: int = 2, fingerprint: str = "aaaa") -> list[float]:
+        column = Column.of("cpu", "Abacus", threads, "float32")
+        return train_seconds(home, settings, model=model, column=column, fingerprint=fingerprint)
+
+    assert seconds("gpt2-nano (7M)") == [64.0, 60.0]
+    assert seconds("gpt2-nano (7M)", fingerprint="bbbb") == [50.0]
+    assert seconds("gpt2-nano (7M)", threads=4) == []
+    assert seconds("gpt2-large (774M)") == []
 
 
 def test_the_command_shows_the_newest_workload(home: Home, tracked: list[str]) -> None:

@@ -82,10 +82,21 @@ def find_flow_run(flow_run_id: str, home: Home, settings: Settings) -> str | Non
     return str(found[0].info.run_id) if found else None
 
 
-def finished_runs(home: Home, settings: Settings) -> Iterator[RunInfo]:
-    """Fine-tunings that went through all their stages, the newest first."""
+def finished_runs(
+    home: Home, settings: Settings, *, model: str | None = None, fingerprint: str | None = None
+) -> Iterator[RunInfo]:
+    """Fine-tunings that went through all their stages, the newest first.
+
+    Args:
+        model: of this model alone, by its full name.
+        fingerprint: of this workload alone.
+    """
     store = open_store(home, settings)
     condition = f"{_kind_filter()} AND attributes.status = 'FINISHED'"
+    if model:
+        condition += f" AND params.model = '{model}'"
+    if fingerprint:
+        condition += f" AND tags.`{names.FINGERPRINT}` = '{fingerprint}'"
     for run in _all_runs(store, condition, pages_of=20):
         yield run_info(run, home)
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
+from twolevers import __version__
+from twolevers.run_times import Column, column_of
 from twolevers.settings import Home, Settings
 from twolevers.tracking import names
 from twolevers.tracking.queries import finished_runs
@@ -56,3 +58,18 @@ def _row(run: RunInfo) -> dict[str, object]:
         "workload": json.loads(workload) if workload else None,
         "started": run.started,
     }
+
+
+def train_seconds(
+    home: Home, settings: Settings, *, model: str, column: Column, fingerprint: str
+) -> list[float]:
+    """What undisturbed runs of one workload took to train, of any number of epochs, the newest
+    first: one model on one device, by this version of the code. Checkpoints are not counted."""
+    return [
+        seconds
+        for run in finished_runs(home, settings, model=model, fingerprint=fingerprint)
+        if (seconds := run.metrics.get("train_seconds"))
+        and len(run.flow_run_ids) < 2  # one that was continued was disturbed
+        and run.tags.get("version.twolevers") == __version__
+        and column_of(_row(run)) == column
+    ]
