@@ -254,11 +254,38 @@ def up(
     ] = "127.0.0.1",
     prefect_port: Annotated[int, typer.Option(min=1, max=65535, help="Prefect's port")] = 4200,
     mlflow_port: Annotated[int, typer.Option(min=1, max=65535, help="MLflow's port")] = 5000,
+    pool: Annotated[
+        list[str] | None,
+        typer.Option(help="work pool to take runs from (default: cpu, and cuda with a GPU)"),
+    ] = None,
 ) -> None:
-    """Start Prefect, MLflow and a worker, deploy prefect.yaml, and wait; Ctrl-C ends all of it."""
+    """Start Prefect, MLflow and a worker, deploy prefect.yaml, and wait; Ctrl-C ends all of it.
+
+    A server that PREFECT_API_URL or TWOLEVERS_TRACKING_URI names is used instead of one started
+    here; with a Prefect server elsewhere nothing is deployed: that is twolevers deploy.
+    """
     from flows import servers
 
-    servers.up(host, prefect_port, mlflow_port)
+    servers.up(host, prefect_port, mlflow_port, pool or ())
+
+
+@app.command()
+def deploy(
+    repository: Annotated[
+        str | None,
+        typer.Option(
+            envvar="TWOLEVERS_REPOSITORY",
+            help="git address that workers fetch the code from; without it they run this folder's",
+        ),
+    ] = None,
+    branch: Annotated[
+        str | None, typer.Option(envvar="TWOLEVERS_BRANCH", help="branch of the repository")
+    ] = None,
+) -> None:
+    """Deploy prefect.yaml onto the server that PREFECT_API_URL names, once for a team."""
+    from flows.deploy_command import deploy_prefect_file
+
+    deploy_prefect_file(repository, branch)
 
 
 @app.command()

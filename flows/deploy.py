@@ -14,6 +14,7 @@ from typing import Any
 
 import yaml
 
+from flows.pull import pull_steps
 from flows.quick_imports import exit_quickly, quick_imports
 from twolevers.environment import writable_home
 from twolevers.files import read_json, write_json
@@ -21,6 +22,8 @@ from twolevers.settings import Home
 
 CODE = Path(__file__).resolve().parents[1]
 PREFECT_FILE = CODE / "prefect.yaml"
+if not PREFECT_FILE.is_file():  # installed from a wheel, where it lies among the flows
+    PREFECT_FILE = CODE / "flows" / "prefect.yaml"
 
 
 def deployments() -> list[dict[str, Any]]:
@@ -62,6 +65,7 @@ def deploy(home: Home) -> None:
     from prefect.cli import app
 
     spec = _read()
+    spec["pull"] = pull_steps(spec)
     kept = home.prefect / "deployed-schedules.json"
     written = {one["name"]: one.get("schedules", []) for one in spec["deployments"]}
     _leave_known_schedules(spec["deployments"], read_json(kept) if kept.is_file() else {})

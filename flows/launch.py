@@ -9,6 +9,8 @@ from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
 
+from flows.addresses import web_addresses
+from flows.ports import port_problem
 from flows.quick_imports import quick_imports
 from flows.temporary_server import prefect_server
 from twolevers.environment import writable_home
@@ -133,10 +135,16 @@ def prefect_ready(home: Home, prepare: Callable[[], None] = lambda: None) -> Ite
 
 
 UIS = {"mlflow": 5000, "prefect": 4200}
+UI_NAMES = {"mlflow": "MLflow", "prefect": "Prefect"}
 
 
 def open_ui(which: str, port: int | None) -> None:
-    """Become the server of one web interface, on loopback, over this home's runs."""
+    """Become the server of one web interface, on loopback, over this home's runs; where one
+    runs already, or is set to be elsewhere, say where.
+
+    Raises:
+        InputError: no such interface, or its port is taken.
+    """
     if which not in UIS:
         raise InputError(
             Problem(
@@ -144,7 +152,12 @@ def open_ui(which: str, port: int | None) -> None:
             )
         )
     home = writable_home()
+    if address := web_addresses().get(which):
+        print(f"{UI_NAMES[which]} runs already: {address}")
+        return
     port = port or UIS[which]
+    if problem := port_problem("127.0.0.1", port, "--port"):
+        raise InputError(problem)
     tool = [sys.executable, "-m", which]
     if which == "mlflow":
         store = prepare_store(home, load_settings())

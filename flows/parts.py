@@ -14,9 +14,9 @@ from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from flows.ports import is_loopback, port_problem, reached_at
-from flows.running import answers
-from flows.temporary_server import reach_loopback_directly
+from flows.ports import is_loopback, port_problem, reached_at, seen_at
+from flows.running import Running, answers, now
+from flows.temporary_server import reach_directly
 from twolevers.errors import InputError, Problem, TwoleversError
 from twolevers.settings import Home, load_settings
 
@@ -41,13 +41,17 @@ class Part:
     log: Path
     address: str = ""
     pool: str = ""
+    seen_at: str = ""
     environment: dict[str, str] = field(default_factory=dict)
     process: subprocess.Popen[bytes] | None = None
     began: float = 0.0
+    _log_start: int = 0
 
     def start(self) -> None:
         own = {"TWOLEVERS_UP_PID": str(os.getpid()), **self.environment}
-        with self.log.open("w", encoding="utf-8") as output:
+        # Started again, it must not wipe out why it had ended.
+        self._log_start = self.log.stat().st_size if self.process else 0
+        with self.log.open("a" if self.process else "w", encoding="utf-8") as output:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "flows.server_process", *self.arguments],
                 stdin=subprocess.DEVNULL,
@@ -71,7 +75,15 @@ class Part:
         )
 
     def _says_started(self) -> bool:
-        return "started!" in self.log.read_text(encoding="utf-8", errors="replace")
+        with self.log.open(encoding="utf-8", errors="replace") as log:
+            log.seek(self._log_start)
+            return "started!" in log.read()
+
+    @property
+    def running(self) -> Running:
+        """What is kept of it while it runs."""
+        pid = self.process.pid if self.process else None
+        return Running(pid, now(), self.address, self.pool, self.seen_at)
 
     @property
     def ended(self) -> int | None:
@@ -94,9 +106,9 @@ class Part:
 
 def plan_servers(home: Home, host: str, prefect_port: int, mlflow_port: int) -> list[Part]:
     """What is to be started here; what is set to be elsewhere is not."""
-    reach_loopback_directly()
     open_to_all = not is_loopback(host)
-    shown = socket.gethostname() if host in ("0.0.0.0", "::") else reached_at(host)
+    here, shown = reached_at(host), seen_at(host)
+    reach_directly(here.strip("[]"))
     parts, problems = [], []
     if not os.environ.get("PREFECT_API_URL"):
         problems.append(port_problem(host, prefect_port, "--prefect-port"))
@@ -107,16 +119,17 @@ def plan_servers(home: Home, host: str, prefect_port: int, mlflow_port: int) -> 
             "PREFECT_UI_API_URL": os.environ.get("PREFECT_UI_API_URL")
             or f"http://{shown}:{prefect_port}/api",
         }
-        address = f"http://{reached_at(host)}:{prefect_port}"
+        address, page = (f"http://{name}:{prefect_port}" for name in (here, shown))
         arguments = ["prefect", host, str(prefect_port)]
-        parts.append(_part(home, PREFECT, arguments, address, own))
+        parts.append(_part(home, PREFECT, arguments, address, page, own))
     if not load_settings().tracking_uri:
         problems.append(port_problem(host, mlflow_port, "--mlflow-port"))
         # Jobs are for judging with language models; they would take three processes more.
         own = {"MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
-        address = f"http://{reached_at(host)}:{mlflow_port}"
-        arguments = ["mlflow", host, str(mlflow_port), shown if open_to_all else ""]
-        parts.append(_part(home, MLFLOW, arguments, address, own))
+        address, page = (f"http://{name}:{mlflow_port}" for name in (here, shown))
+        names = ",".join(dict.fromkeys([shown, socket.gethostname()])) if open_to_all else ""
+        arguments = ["mlflow", host, str(mlflow_port), names]
+        parts.append(_part(home, MLFLOW, arguments, address, page, own))
     found = [problem for problem in problems if problem]
     if prefect_port == mlflow_port and len(parts) == 2:
         taken = "cannot serve both Prefect and MLflow"
@@ -124,15 +137,17 @@ def plan_servers(home: Home, host: str, prefect_port: int, mlflow_port: int) -> 
     if found:
         raise InputError(list(dict.fromkeys(found)))
     if open_to_all and parts:
-        print(f"Warning: whoever reaches {host} can read and start runs; there is no password.")
+        print(f"Warning: whoever reaches {shown} can read and start runs; there is no password.")
     return parts
 
 
-def _part(home: Home, name: str, arguments: list[str], address: str, own: dict[str, str]) -> Part:
+def _part(
+    home: Home, name: str, arguments: list[str], address: str, page: str, own: dict[str, str]
+) -> Part:
     # Servers of many threads: one heap for each would double their memory.
     own = {"MALLOC_ARENA_MAX": os.environ.get("MALLOC_ARENA_MAX", "2"), **own}
     log = home.prefect / f"{name.lower()}-server.log"
-    return Part(name, arguments, log, address, environment=own)
+    return Part(name, arguments, log, address, seen_at=page, environment=own)
 
 
 def plan_worker(home: Home, pool: str) -> Part:

@@ -50,6 +50,23 @@ def reached_at(host: str) -> str:
     return f"[{host}]" if ":" in host else host
 
 
+def seen_at(host: str) -> str:
+    """How other machines call a server that listens on `host`, as part of an address."""
+    somewhere = {
+        "0.0.0.0": (socket.AF_INET, "198.51.100.1"),
+        "::": (socket.AF_INET6, "2001:db8::1"),
+    }
+    if host not in somewhere:
+        return reached_at(host)
+    kind, far = somewhere[host]
+    try:
+        with socket.socket(kind, socket.SOCK_DGRAM) as probe:
+            probe.connect((far, 9))  # sends nothing; the system chooses which of its own it uses
+            return reached_at(probe.getsockname()[0])
+    except OSError:  # no network
+        return socket.gethostname()
+
+
 def _holder(host: str, port: int) -> str:
     """What listens there, as far as it shows."""
     found = [_kind_of_server(host, port), _process(port)]

@@ -13,6 +13,7 @@ from pathlib import Path
 import httpx
 from filelock import FileLock, Timeout
 
+from flows.ports import is_loopback
 from twolevers.files import read_json, write_json
 from twolevers.settings import Home
 
@@ -28,6 +29,19 @@ class Running:
     since: str
     address: str = ""
     pool: str = ""
+    seen_at: str = ""  # how other machines call it, where that is not `address`
+
+    @property
+    def page(self) -> str:
+        """Address to tell people: without what stands before an `@` in it, a password."""
+        address = self.seen_at or self.address
+        kind, slashes, rest = address.partition("://")
+        return f"{kind}{slashes}{rest.split('@')[-1]}"
+
+    @property
+    def where(self) -> str:
+        """The page, or what a worker does."""
+        return self.page or f"takes runs of pool {self.pool}"
 
 
 @dataclass
@@ -90,11 +104,17 @@ def is_up(home: Home) -> bool:
         return True
 
 
-def server_address(home: Home, name: str) -> str | None:
-    """Address of this home's running server (`Prefect` or `MLflow`), if it answers."""
+def running_server(home: Home, name: str) -> Running | None:
+    """The server (`Prefect` or `MLflow`) that this home's `up` uses, if it answers."""
     record = current_record(home)
     entry = record.running.get(name) if record else None
-    return entry.address if entry and answers(name, entry.address) else None
+    return entry if entry and answers(name, entry.address) else None
+
+
+def server_address(home: Home, name: str) -> str | None:
+    """Address by which this machine reaches it."""
+    entry = running_server(home, name)
+    return entry.address if entry else None
 
 
 def answers(name: str, address: str, seconds: float = HEALTH_SECONDS) -> bool:
@@ -103,7 +123,9 @@ def answers(name: str, address: str, seconds: float = HEALTH_SECONDS) -> bool:
         url = address.rstrip("/") + HEALTH[name]
         # Reading the certificates takes longer than a request to this machine.
         verify = url.startswith("https")
-        return httpx.get(url, timeout=seconds, trust_env=False, verify=verify).is_success
+        # A proxy may be the way to a server elsewhere, never to one of this machine.
+        proxies = not is_loopback(httpx.URL(url).host)
+        return httpx.get(url, timeout=seconds, trust_env=proxies, verify=verify).is_success
     except (httpx.HTTPError, httpx.InvalidURL):
         return False
 

@@ -69,7 +69,9 @@ def mlflow(host: str, port: str, names: str) -> None:
     quiet = f"--log-level warning --timeout-graceful-shutdown {GRACE_SECONDS}"
     arguments += ["--uvicorn-opts", quiet]
     if names:
-        hosts = [called for name in names.split(",") for called in (name, f"{name}:*")]
+        # In a pattern, `[` of an IPv6 address would begin a set of characters.
+        patterns = [f"{name.replace('[', '[[]')}:*" for name in names.split(",")]
+        hosts = [*names.split(","), *patterns]
         arguments += ["--allowed-hosts", ",".join([*get_default_allowed_hosts(), *hosts])]
         origins = ",".join(f"http://{name}:{port}" for name in names.split(","))
         arguments += ["--cors-allowed-origins", origins]

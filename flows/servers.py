@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
-import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from filelock import FileLock, Timeout
 
 from flows import deploy
+from flows.deploy_command import run_deploy
 from flows.parts import (
     MLFLOW,
     PREFECT,
@@ -42,13 +41,17 @@ from flows.running import (
     write_record,
 )
 from flows.server_process import STOP_SECONDS
+from flows.temporary_server import check_server
 from twolevers.environment import writable_home
 from twolevers.errors import TwoleversError
 from twolevers.settings import Home, load_settings
 
 
-def up(host: str, prefect_port: int, mlflow_port: int) -> None:
+def up(host: str, prefect_port: int, mlflow_port: int, pools: Sequence[str] = ()) -> None:
     """Start what is missing, deploy, and wait until it is to end; or use the `up` that runs.
+
+    Args:
+        pools: what workers take from; without any, `cpu`, and `cuda` where there is a GPU.
 
     Raises:
         InputError: a port or the host cannot be had.
@@ -70,7 +73,7 @@ def up(host: str, prefect_port: int, mlflow_port: int) -> None:
         try:
             write_record(home, record)
             with upgrades_said(home):
-                _start(home, record, parts, started)
+                _start(home, record, parts, started, pools)
             record.ready = True
             write_record(home, record)
             print(
@@ -88,16 +91,16 @@ def up(host: str, prefect_port: int, mlflow_port: int) -> None:
         lock.release()
 
 
-def _start(home: Home, record: Record, parts: list[Part], started: list[Part]) -> None:
+def _start(
+    home: Home, record: Record, parts: list[Part], started: list[Part], pools: Sequence[str]
+) -> None:
     """Start the servers side by side, then deploy, then the workers."""
 
     def ready(part: Part) -> None:
         part.wait_until_ready()
-        entry = Running(part.process.pid if part.process else None, now(), part.address, part.pool)
-        record.running[part.name] = entry
+        entry = record.running[part.name] = part.running
         write_record(home, record)
-        where = part.address or f"takes runs of pool {part.pool}"
-        say(part.name, where, time.monotonic() - part.began)
+        say(part.name, entry.where, time.monotonic() - part.began)
 
     by_name = {part.name: part for part in parts}
     gpu = look_for_gpu()
@@ -110,8 +113,9 @@ def _start(home: Home, record: Record, parts: list[Part], started: list[Part]) -
             ready(by_name[PREFECT])
             os.environ["PREFECT_API_URL"] = f"{by_name[PREFECT].address}/api"
         else:
+            check_server(os.environ["PREFECT_API_URL"])
             _use_elsewhere(record, PREFECT, elsewhere, "PREFECT_API_URL")
-        os.environ.setdefault("PREFECT_UI_URL", record.running[PREFECT].address)
+        os.environ.setdefault("PREFECT_UI_URL", record.running[PREFECT].page)
     os.environ["TWOLEVERS_CODE"] = str(deploy.CODE)
 
     def look_at_mlflow() -> None:
@@ -120,13 +124,13 @@ def _start(home: Home, record: Record, parts: list[Part], started: list[Part]) -
             ready(part)
 
     if PREFECT in by_name:
-        _deploy(home, look_at_mlflow)
+        run_deploy(home, look_at_mlflow)
     if MLFLOW not in by_name:
         address = str(load_settings().tracking_uri)
         _use_elsewhere(record, MLFLOW, address, "TWOLEVERS_TRACKING_URI")
     # A press of Run should not have to wait for the worker's usual 10 s.
     os.environ.setdefault("PREFECT_WORKER_QUERY_SECONDS", "2")
-    for pool in ["cpu", *(["cuda"] if gpu() else [])]:
+    for pool in dict.fromkeys(pools) or ["cpu", *(["cuda"] if gpu() else [])]:
         worker = plan_worker(home, pool)
         started.append(worker)
         worker.start()
@@ -142,33 +146,7 @@ def _use_elsewhere(record: Record, name: str, address: str, variable: str) -> No
             f"{name} at {address} does not answer. Start it, correct {variable}, or unset it: "
             "then a server is started here."
         )
-    say(name, f"{address.split('@')[-1]} ({variable})")
-
-
-def _deploy(home: Home, meanwhile: Callable[[], object] = lambda: None) -> None:
-    """Deploy in another process, which imports the flows; call `meanwhile` until it has ended."""
-    began = time.monotonic()
-    log = home.prefect / "deploy.log"
-    with log.open("w", encoding="utf-8") as output:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "flows.deploy"],
-            cwd=deploy.CODE,
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=output,
-            start_new_session=True,
-        )
-    try:
-        while process.poll() is None:
-            meanwhile()
-            time.sleep(0.2)
-    finally:
-        process.kill()
-        process.wait()
-    if process.returncode:
-        raise TwoleversError(f"prefect.yaml could not be deployed. The log says why: {log}")
-    names = [deployment["name"] for deployment in deploy.deployments()]
-    say("deployed", ", ".join(names), time.monotonic() - began)
+    say(name, f"{record.running[name].where} ({variable})")
 
 
 @contextmanager
@@ -195,15 +173,26 @@ def _watch(home: Home, record: Record, started: list[Part]) -> None:
                 continue
             lasted = time.monotonic() - part.began
             say(part.name, f"ended by itself (status {part.ended}); its log is {part.log}")
-            if lasted < 30:
+            waited = bool(part.pool) and _wait_for_prefect_elsewhere(record)
+            if lasted < 30 and not waited:
                 raise TwoleversError(f"{part.name} does not stay up; {part.log} says why.")
             part.stop(0)
             part.start()
             part.wait_until_ready()
-            record.running[part.name].pid = part.process.pid if part.process else None
-            record.running[part.name].since = now()
+            record.running[part.name] = part.running
             write_record(home, record)
             say(part.name, "runs again", time.monotonic() - part.began)
+
+
+def _wait_for_prefect_elsewhere(record: Record) -> bool:
+    """A worker gives up when its server is gone for long. Whether that had to be waited for."""
+    server = record.running[PREFECT]
+    if server.pid or answers(PREFECT, server.address):
+        return False
+    say(PREFECT, f"{server.page} does not answer; waiting for it")
+    while not answers(PREFECT, server.address):
+        time.sleep(2)
+    return True
 
 
 def _stop(started: list[Part]) -> None:
@@ -249,8 +238,8 @@ def _use_running(home: Home) -> None:
         raise TwoleversError("Not all of it answers: `twolevers down`, then `twolevers up`.")
     if record.running[PREFECT].pid:
         os.environ["PREFECT_API_URL"] = f"{record.running[PREFECT].address}/api"
-        os.environ["PREFECT_UI_URL"] = record.running[PREFECT].address
-        _deploy(home)
+        os.environ["PREFECT_UI_URL"] = record.running[PREFECT].page
+        run_deploy(home)
 
 
 def down() -> None:
@@ -282,16 +271,17 @@ def status() -> bool:
 def _print_status(record: Record | None) -> bool:
     running = record.running if record else {}
     all_well = True
-    for name in dict.fromkeys([PREFECT, MLFLOW, "worker", *running]):
+    workers = [name for name, entry in running.items() if entry.pool] or ["worker"]
+    for name in [PREFECT, MLFLOW, *workers]:
         entry = running.get(name)
         well = entry is not None and _is_well(name, entry)
         all_well = all_well and well
         if entry is None:
             say(name, "not running")
             continue
-        where = entry.address.split("@")[-1] or f"takes runs of pool {entry.pool}"
         pid = f"pid {entry.pid}" if entry.pid else "elsewhere"
-        say(name, f"{where:<34}" + (f"since {entry.since}  {pid}" if well else "does not answer"))
+        state = f"since {entry.since}  {pid}" if well else "does not answer"
+        say(name, f"{entry.where:<34}{state}")
     return all_well
 
 

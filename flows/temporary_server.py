@@ -23,7 +23,7 @@ import httpx
 from filelock import FileLock
 
 from flows.quick_imports import quick_imports
-from flows.running import server_address
+from flows.running import running_server
 from twolevers.errors import TwoleversError
 from twolevers.settings import Home
 
@@ -38,13 +38,14 @@ def prefect_server(home: Home) -> Iterator[Callable[[], None]]:
     Yields a function that waits until the server answers, so that the caller can import and
     check meanwhile; it raises TwoleversError, naming the log, where the server did not start.
     """
-    reach_loopback_directly()
+    reach_directly()
     if address := os.environ.get("PREFECT_API_URL"):
-        _check_server(address)
+        check_server(address)
         yield lambda: None
         return
-    if running := server_address(home, "Prefect"):
-        with _addresses(PREFECT_API_URL=f"{running}/api", PREFECT_UI_URL=running):
+    if running := running_server(home, "Prefect"):
+        api = f"{running.address}/api"
+        with _addresses(PREFECT_API_URL=api, PREFECT_UI_URL=running.page):
             yield lambda: None
         return
     home.prefect.mkdir(parents=True, exist_ok=True)
@@ -102,18 +103,29 @@ def _hand_over_logs() -> None:
         handler.flush()
 
 
-def reach_loopback_directly() -> None:
-    """A proxy that is set for the world must not be asked for this machine's own servers."""
+def reach_directly(*own: str) -> None:
+    """A proxy that is set for the world must not be asked for this machine's own servers.
+
+    Args:
+        own: this machine's addresses, besides loopback, that they listen on.
+    """
     for name in ("NO_PROXY", "no_proxy"):
         hosts = [host for host in os.environ.get(name, "").split(",") if host]
-        missing = [host for host in ("127.0.0.1", "localhost") if host not in hosts]
+        missing = [host for host in ("127.0.0.1", "localhost", *own) if host not in hosts]
         os.environ[name] = ",".join([*hosts, *missing])
 
 
-def _check_server(address: str) -> None:
-    """Raises TwoleversError where the server that is set does not answer."""
+def check_server(address: str) -> None:
+    """Raises TwoleversError where the server that is set does not answer, or not to us."""
+    name, _, password = os.environ.get("PREFECT_API_AUTH_STRING", "").partition(":")
     try:
-        answer = httpx.get(f"{address.rstrip('/')}/health", timeout=10)
+        url = f"{address.rstrip('/')}/admin/version"
+        answer = httpx.get(url, timeout=10, auth=(name, password) if name else None)
+        if answer.status_code == 401:
+            raise TwoleversError(
+                f"The Prefect server at {address} asks for a password: set "
+                "PREFECT_API_AUTH_STRING=NAME:PASSWORD to the server's."
+            )
         if answer.status_code < 500:
             return
         what = f"answers {answer.status_code}"
@@ -121,7 +133,7 @@ def _check_server(address: str) -> None:
         what = f"does not answer ({error})"
     raise TwoleversError(
         f"The Prefect server at {address} {what}. Start it, correct PREFECT_API_URL, or unset it: "
-        "then a temporary server is used."
+        "then one of this machine is used."
     )
 
 

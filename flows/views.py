@@ -10,6 +10,7 @@ from typing import Any
 from rich.markup import escape
 from rich.table import Table
 
+from flows.addresses import web_addresses
 from flows.terminal import console
 from twolevers.plan import Plan
 from twolevers.report.texts import SCORE_LABELS, seconds_text
@@ -48,7 +49,8 @@ def print_summary(summary: Mapping[str, Any], home: Home) -> None:
 
 
 def _figures(summary: Mapping[str, Any]) -> dict[str, str]:
-    threads = f", {summary.get('threads')} threads" if summary["device"] == "cpu" else ""
+    known = summary["device"] == "cpu" and summary.get("threads")
+    threads = f", {known} threads" if known else ""
     hardware = summary.get("hardware") or ""
     figures = {
         "status": summary["status"],
@@ -75,10 +77,11 @@ def _next_steps(
         steps["continue"] = f"twolevers fine-tune --resume {run}"
     if summary["checkpoint"]:
         steps["ask it"] = f"twolevers generate --run {run} {_question(answers)}"
+    addresses = web_addresses()
     return steps | {
         "see it again": f"twolevers show {run}   (--json for a program)",
-        "MLflow": "twolevers ui mlflow    then http://127.0.0.1:5000",
-        "Prefect": "twolevers ui prefect   then http://127.0.0.1:4200",
+        "MLflow": addresses.get("mlflow", "twolevers ui mlflow    then http://127.0.0.1:5000"),
+        "Prefect": addresses.get("prefect", "twolevers ui prefect   then http://127.0.0.1:4200"),
     }
 
 

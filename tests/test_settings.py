@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from twolevers import settings
 from twolevers.errors import InputError
 from twolevers.settings import Home, find_home, load_settings
 
@@ -15,6 +16,20 @@ CLONE = Path(__file__).resolve().parents[1]
 def test_on_a_clone_the_home_is_the_clone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("TWOLEVERS_HOME", raising=False)
     assert find_home() == CLONE
+
+
+@pytest.mark.parametrize(("name", "is_home"), [("twolevers", True), ("twolevers-fetched", False)])
+def test_what_a_worker_fetched_for_one_run_is_no_home(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, is_home: bool
+) -> None:
+    monkeypatch.delenv("TWOLEVERS_HOME", raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    clone = tmp_path / name
+    for folder in ("src/twolevers", "flows"):
+        (clone / folder).mkdir(parents=True)
+    (clone / "settings.toml").touch()
+    monkeypatch.setattr(settings, "__file__", str(clone / "src" / "twolevers" / "settings.py"))
+    assert find_home() == (clone if is_home else tmp_path / ".twolevers")
 
 
 def test_the_shipped_line_chooses_nano(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -23,6 +23,8 @@ from pydantic_settings import (
 from twolevers.errors import InputError, Problem
 
 SETTINGS_FILE = "settings.toml"
+FETCHED_CLONE = "twolevers-fetched"
+"""Name of the clone that a worker makes for one run and removes after it: no home for results."""
 
 
 def find_home() -> Path:
@@ -31,7 +33,8 @@ def find_home() -> Path:
     if chosen:
         return Path(chosen).expanduser().resolve()
     clone = Path(__file__).resolve().parents[2]
-    if (clone / SETTINGS_FILE).is_file() and (clone / "flows").is_dir():
+    is_clone = (clone / SETTINGS_FILE).is_file() and (clone / "flows").is_dir()
+    if is_clone and clone.name != FETCHED_CLONE:
         return clone
     return Path.home() / ".twolevers"
 
