@@ -5,6 +5,7 @@ import subprocess
 import sys
 import time
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,13 @@ import pytest
 from twolevers.errors import InputError, TwoleversError
 from twolevers.settings import Home, Settings
 from twolevers.tracking import database
-from twolevers.tracking.store import Store, artifact_location, open_store, prepare_store
+from twolevers.tracking.store import (
+    Store,
+    artifact_location,
+    find_experiment,
+    open_store,
+    prepare_store,
+)
 
 
 def test_artifacts_are_files_of_the_home_for_every_experiment(home: Home, store: Store) -> None:
@@ -134,6 +141,23 @@ def test_an_experiment_made_through_a_server_is_refused(
     store.client.create_experiment("team", artifact_location="mlflow-artifacts:/7")
     with pytest.raises(InputError, match="made through a server"):
         open_store(home, Settings(experiment="team"))
+
+
+def test_files_of_another_machine_are_refused_before_a_run_writes_there(
+    store: Store, tmp_path: Path
+) -> None:
+    elsewhere = tmp_path / "of another machine" / "artifacts"
+    store.client.create_experiment("elsewhere", artifact_location=elsewhere.as_uri())
+    told = rf"keeps its artifacts in the folder {elsewhere}.*--artifacts-destination"
+    with pytest.raises(InputError, match=told):
+        find_experiment(store.client, "elsewhere", None)
+    elsewhere.parent.mkdir()
+    assert find_experiment(store.client, "elsewhere", None)
+
+
+def test_a_link_tells_no_password(store: Store) -> None:
+    of_a_server = replace(store, uri="https://me:secret@mlflow.team:5000/")
+    assert of_a_server.run_page("7") == "https://mlflow.team:5000/#/experiments/1/runs/7"
 
 
 def test_a_deleted_experiment_is_restored(home: Home, store: Store, settings: Settings) -> None:

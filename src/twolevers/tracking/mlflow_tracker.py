@@ -144,7 +144,7 @@ def _own_tags(lock: str, kind: str) -> dict[str, str]:
     tags = {
         LOCK_TAG: lock,
         names.KIND: kind,
-        "twolevers.host": platform.node(),
+        names.HOST: platform.node(),
         "twolevers.pid": str(os.getpid()),
         "mlflow.user": user_name(),
         "mlflow.source.name": "twolevers",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from twolevers.errors import InputError, Problem
 from twolevers.files import read_json
-from twolevers.settings import Home, Settings
+from twolevers.settings import Home, Settings, load_settings
 from twolevers.tracking import names
 from twolevers.tracking.run_info import RunInfo, moment, run_info
 from twolevers.tracking.store import Store, open_store
@@ -165,18 +166,43 @@ def empty_summary(info: RunInfo) -> dict[str, Any]:
 def read_summary(info: RunInfo) -> dict[str, Any]:
     """The summary that the run wrote, its status as it is now; partial while unfinished."""
     summary = empty_summary(info)
+    written = _written_here(info) or _written_elsewhere(info)
+    # Where the run's checkpoint lies may have changed since, what it came to not.
+    here = {key: summary[key] for key in ("status", "checkpoint") if summary[key]}
+    return summary | written | here
+
+
+def _written_here(info: RunInfo) -> dict[str, Any]:
     for folder in (info.folder, info.artifacts):
         file = folder / names.SUMMARY_FILE if folder else None
-        if file and file.is_file():
-            try:
-                written = read_json(file)
-            except ValueError:
-                continue
-            if isinstance(written, dict):
-                # Where the run's checkpoint lies may have changed since, what it came to not.
-                here = {key: summary[key] for key in ("status", "checkpoint") if summary[key]}
-                return summary | written | here
-    return summary
+        if file and file.is_file() and (written := _read_object(file)):
+            return written
+    return {}
+
+
+def _written_elsewhere(info: RunInfo) -> dict[str, Any]:
+    """As the server keeps it that took the artifacts; its checkpoint is not on this machine."""
+    settings = load_settings()
+    if info.run_id is None or info.artifacts or not settings.tracking_uri:
+        return {}
+    from mlflow.exceptions import MlflowException
+
+    client = open_store(Home(), settings).client
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            file = client.download_artifacts(info.run_id, names.SUMMARY_FILE, folder)
+        except (MlflowException, OSError):  # a run that has not come so far
+            return {}
+        written = _read_object(Path(file))
+    return {**written, "checkpoint": None} if written else {}
+
+
+def _read_object(file: Path) -> dict[str, Any]:
+    try:
+        written = read_json(file)
+    except ValueError:
+        return {}
+    return written if isinstance(written, dict) else {}
 
 
 def _kind_filter() -> str:

@@ -6,6 +6,7 @@ so that a rerun needs the run and nothing else: not the file that the data came 
 
 from __future__ import annotations
 
+import platform
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -99,7 +100,7 @@ def find_original(run: str, flow_run_id: str | None = None) -> Original:
     """What `run` was made of.
 
     Args:
-        run: as everywhere; `latest` is the newest that finished.
+        run: as everywhere; `latest` is the newest that finished, of this machine's in a team.
         flow_run_id: a retry of this flow run repeats what its first attempt did, whatever
             finished since.
 
@@ -111,14 +112,25 @@ def find_original(run: str, flow_run_id: str | None = None) -> Original:
     if begun and (of := find_run(begun, home, settings).tags.get(names.RERUN_OF)):
         run = of
     if run.strip().lower() == LATEST:
-        found = next(finished_runs(home, settings), None)
+        found = next(filter(_can_be_here, finished_runs(home, settings)), None)
         if found is None:
             raise InputError(
-                Problem("run", run, "no run has finished yet", "start one: twolevers fine-tune")
+                Problem(
+                    "run",
+                    run,
+                    "no run of this machine has finished yet",
+                    "start one: twolevers fine-tune",
+                )
             )
     else:
         found = find_run(run, home, settings)
     return _read(found, run, home)
+
+
+def _can_be_here(run: RunInfo) -> bool:
+    """Whether its data may be on this machine: a team's others keep that of their runs."""
+    elsewhere = run.tags.get(names.HOST, platform.node()) != platform.node()
+    return not elsewhere or bool(run.folder and run.folder.is_dir())
 
 
 def _read(found: RunInfo, asked: str, home: Home) -> Original:

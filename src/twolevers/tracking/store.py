@@ -18,6 +18,7 @@ from urllib.parse import urlsplit
 
 from twolevers.errors import InputError, Problem, TwoleversError
 from twolevers.settings import Home, Settings
+from twolevers.tracking.artifacts import local_path
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -50,7 +51,10 @@ class Store:
 
     def run_page(self, run_id: str) -> str:
         """Where the UI shows a run; without a server the part that follows its address."""
-        base = self.uri.rstrip("/") if urlsplit(self.uri).scheme in SERVER_SCHEMES else ""
+        parts = urlsplit(self.uri)
+        # Links are shown and stored: what stands before an `@`, a password, is not for that.
+        public = parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl().rstrip("/")
+        base = public if parts.scheme in SERVER_SCHEMES else ""
         return f"{base}/#/experiments/{self.experiment_id}/runs/{run_id}"
 
 
@@ -109,7 +113,8 @@ def find_experiment(client: MlflowClient, name: str, location: str | None) -> st
         location: its artifacts' address, or None to leave that to the server.
 
     Raises:
-        InputError: a file location is needed and the experiment has a server's.
+        InputError: a file location is needed and the experiment has a server's, or the
+            experiment's files lie on another machine.
     """
     from mlflow.exceptions import MlflowException
 
@@ -133,6 +138,17 @@ def find_experiment(client: MlflowClient, name: str, location: str | None) -> st
                 "(TWOLEVERS_TRACKING_URI=http://…)",
             )
         )
+    folder = local_path(experiment.artifact_location)
+    if location is None and folder and not (folder.is_dir() or folder.parent.is_dir()):
+        raise InputError(
+            Problem(
+                "experiment",
+                name,
+                f"keeps its artifacts in the folder {folder}, which this machine does not have",
+                "start the MLflow server with --artifacts-destination FOLDER and without "
+                "--default-artifact-root, and choose another name (TWOLEVERS_EXPERIMENT=…)",
+            )
+        )
     return str(experiment.experiment_id)
 
 
@@ -153,6 +169,8 @@ def prepare_store(home: Home, settings: Settings) -> str:
 
     try:
         prepare_database(home.mlflow / "mlflow.db", artifact_location(home))
+        # There from the start: by it a client of a server tells that the files are on its disk.
+        (home.mlflow / "artifacts").mkdir(exist_ok=True)
     except OSError as error:
         raise InputError(
             Problem("home", str(home.root), "cannot be written to", "set TWOLEVERS_HOME")
