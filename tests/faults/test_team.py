@@ -34,7 +34,7 @@ ROOT = Path(__file__).parents[2]
 VERSION = f"{twolevers.__version__}+fetched"
 TOKEN = "token-of-a-private-repository"
 START_SECONDS = 120
-RUN_SECONDS = 180
+RUN_SECONDS = 300
 QUIET = {
     "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
     "DO_NOT_TRACK": "true",
