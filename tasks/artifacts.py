@@ -38,7 +38,8 @@ from twolevers.time_limit import within
 from twolevers.tracking.pages import run_page
 from twolevers.tracking.rerun import Comparison
 
-SHOW_SECONDS = 20.0
+SHOW_SECONDS = 60.0
+"""How long what a run came to may wait for Prefect's server: as long as a restart takes."""
 
 
 class LiveProgress:
