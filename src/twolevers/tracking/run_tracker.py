@@ -106,6 +106,7 @@ class MlflowTracker:
             if self.writer.failing:
                 raise TimeoutError("it did not answer before")
             within(min(FILE_SECONDS, self._upload_seconds), store)
+            (self.folder / FILES_NAME / folder / path.name).unlink(missing_ok=True)  # an older one
         except Exception as error:
             self._try(otherwise, lambda: keep_file(self.folder, path, folder))
             if not self._files_wait:
