@@ -18,7 +18,7 @@ from twolevers.settings import Home, Settings
 from twolevers.tracking.queries import find_flow_run
 from twolevers.tracking.store import open_store
 
-PATIENCE = 180.0
+PATIENCE = 300.0
 """Seconds that a slow, loaded machine may take for what takes a few."""
 END_STATES = ("COMPLETED", "FAILED", "CANCELLED", "CRASHED")
 T = TypeVar("T")

@@ -15,8 +15,8 @@ from twolevers.slots import slots_folder
 from twolevers.tracking.store import open_store
 
 STEPS_AN_EPOCH = 6
-SECONDS = 20.0
-"""From the click to a free device. Promised are 10 s; 1 to 3 s were seen on an idle machine."""
+SECONDS = 30.0
+"""From the click to a free device. Promised are 10 s; on two idle cores it takes 3."""
 
 
 def test_cancel_stops_between_two_steps_and_a_second_run_goes_on(
@@ -38,11 +38,11 @@ def test_cancel_stops_between_two_steps_and_a_second_run_goes_on(
     print(f"cancelled, and the device free, after {took:.1f} s")
     assert took < SECONDS
 
-    message = servers.get(f"/flow_runs/{run}")["state"]["message"]
+    tracked = servers.tracked(run)
+    message = tracked.data.tags["twolevers.error"]
     stopped_at = re.search(r"Stopped after (\d+) of \d+ steps", message)
     assert stopped_at, message
     steps = int(stopped_at[1])
-    tracked = servers.tracked(run)
     assert tracked.info.status == "KILLED"
     assert _logged_steps(servers, tracked.info.run_id) == list(range(steps))
     left = servers.home.run_folder(tracked.info.run_id) / "checkpoints"
