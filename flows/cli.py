@@ -15,7 +15,7 @@ import typer
 import twolevers
 from flows.option_flags import takes_options
 from flows.quick_imports import exit_quickly, quick_imports
-from twolevers.errors import InputError, Problem, TwoleversError
+from twolevers.errors import NO_ROOM, InputError, Problem, TwoleversError, no_room
 
 app = typer.Typer(
     name="twolevers",
@@ -329,6 +329,11 @@ def clear_errors() -> Iterator[None]:
         sys.exit(130)
     except BrokenPipeError:
         sys.stderr.close()
+        sys.exit(1)
+    except OSError as error:
+        if error.errno not in NO_ROOM:
+            raise
+        print(f"twolevers: {no_room(error)}", file=sys.stderr)
         sys.exit(1)
 
 

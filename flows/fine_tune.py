@@ -16,6 +16,8 @@ from tasks.fetch import fetch_dataset, fetch_weights, stopped
 from tasks.fine_tune import fine_tune_model
 from tasks.forecast import forecast
 from tasks.generate import generate
+from tasks.output import output_in_log
+from tasks.progress import run_warning
 from tasks.report import report
 from tasks.slot import device_slot
 from tasks.tokenise import tokenise
@@ -93,7 +95,12 @@ def fine_tune(
         run=run,
     )
     try:
-        with fine_tune_run(asked, flow_run_id=flow_run.id, resume_from=resume_from) as opened:
+        with (
+            output_in_log(),
+            fine_tune_run(
+                asked, flow_run_id=flow_run.id, resume_from=resume_from, warn=run_warning()
+            ) as opened,
+        ):
             return _stages(opened)
     except RunStopped as reason:
         return Cancelled(message=str(reason))

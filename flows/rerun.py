@@ -8,6 +8,8 @@ from prefect.states import Cancelled, State
 
 from flows.fine_tune import train_and_score
 from tasks.fetch import fetch_weights
+from tasks.output import output_in_log
+from tasks.progress import run_warning
 from tasks.rerun import compare_runs
 from twolevers.errors import RunStopped
 from twolevers.tracking.rerun import Comparison, check_weights, find_original
@@ -34,7 +36,12 @@ def rerun(run: str = "latest") -> Comparison | State[Comparison]:
     original = find_original(run, flow_run.id)
     options = original.options
     try:
-        with fine_tune_run(options, flow_run_id=flow_run.id, rerun_of=original.run_id) as opened:
+        with (
+            output_in_log(),
+            fine_tune_run(
+                options, flow_run_id=flow_run.id, rerun_of=original.run_id, warn=run_warning()
+            ) as opened,
+        ):
             weights = check_weights(original, fetch_weights(options.model, options.weights))
             summary = train_and_score(opened, original.dataset, weights, original.data)
             return compare_runs(original, opened, summary)

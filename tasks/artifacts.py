@@ -6,9 +6,10 @@ No artifact is worth a run: where Prefect does not take one, the log says so and
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import copy_context
+from functools import partial
 from uuid import UUID
 
 from prefect.artifacts import (
@@ -33,8 +34,12 @@ from twolevers.report.texts import (
 )
 from twolevers.report.write import PICTURE_FILE
 from twolevers.run_times import RunTimes
+from twolevers.time_limit import within
 from twolevers.tracking.pages import run_page
 from twolevers.tracking.rerun import Comparison
+
+SHOW_SECONDS = 60.0
+"""How long what a run came to may wait for Prefect's server: as long as a restart takes."""
 
 
 class LiveProgress:
@@ -120,7 +125,8 @@ def show_results(run: FineTuneRun, summary: RunSummary, mlflow: str | None) -> N
     Args:
         mlflow: address of a running MLflow server, if there is one.
     """
-    with _best_effort("The results"):
+
+    def show() -> None:
         page = run_page(run.run_id, mlflow)
         text = describe(summary, {"run in MLflow": page})
         text += "" if page else f"\n\n{how_to_open(run.run_id)}"
@@ -139,23 +145,31 @@ def show_results(run: FineTuneRun, summary: RunSummary, mlflow: str | None) -> N
                 page, "run in MLflow", "fine-tune-mlflow-run", "parameters, metrics, files"
             )
 
+    _best_effort("The results", show)
+
 
 def show_comparison(comparison: Comparison) -> None:
     """A rerun beside the run that it repeats."""
-    with _best_effort("The comparison"):
-        create_markdown_artifact(comparison.markdown, "rerun-comparison")
+    _best_effort(
+        "The comparison",
+        lambda: create_markdown_artifact(comparison.markdown, "rerun-comparison"),
+    )
 
 
 def show_run_times(table: RunTimes, not_measured: Sequence[str]) -> None:
     """The run-time table."""
-    with _best_effort("The table"):
+
+    def show() -> None:
         create_markdown_artifact(table_markdown(table, not_measured), "run-time-table")
         create_table_artifact(table_rows(table), "run-time-table-cells", about(table))
 
+    _best_effort("The table", show)
 
-@contextmanager
-def _best_effort(what: str) -> Iterator[None]:
+
+def _best_effort(what: str, show: Callable[[], object]) -> None:
+    """A server that does not answer is not waited for long: all else of the run is done."""
     try:
-        yield
+        # In the run's own context, by which Prefect knows the run.
+        within(SHOW_SECONDS, partial(copy_context().run, show))
     except Exception as error:
         get_run_logger().warning("%s cannot be shown in Prefect: %r", what, error)

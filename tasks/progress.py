@@ -49,6 +49,15 @@ ProgressFactory = Callable[[], Progress]
 shown_by: ContextVar[ProgressFactory | None] = ContextVar("shown_by", default=None)
 
 
+def run_warning() -> Callable[[str], None]:
+    """Says a warning of the run where the run can be seen, from whatever thread."""
+    factory = shown_by.get()
+    if factory is None:
+        return get_run_logger().warning
+    shown = factory()
+    return lambda text: shown.note(f"Warning: {text}")
+
+
 class Stoppable:
     """Progress that ends its stage where `stop` is set: for stages that run in threads, which no
     signal reaches. What was fetched so far is kept and resumed."""

@@ -16,6 +16,8 @@ from twolevers.settings import Home, Settings
 from twolevers.tracking.queries import find_run, list_runs, read_summary
 
 BLOCKED = Path(__file__).parent / "flows" / "blocked"
+OF_THE_HOME = ("PREFECT_HOME", "PREFECT_LOCAL_STORAGE_PATH")
+"""Set in this process for the home of whoever runs the tests, by importing `flows`."""
 
 
 @dataclass
@@ -35,7 +37,7 @@ class Command:
             encoding="utf-8",
             cwd=self.home,
             env={
-                **os.environ,
+                **{name: text for name, text in os.environ.items() if name not in OF_THE_HOME},
                 "TWOLEVERS_HOME": str(self.home),
                 "PYTHONPATH": str(BLOCKED),
                 "COLUMNS": "120",

@@ -13,6 +13,7 @@ Anything else that surfaces is a fault of the program and keeps its traceback.
 from __future__ import annotations
 
 import difflib
+import errno
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -71,6 +72,24 @@ class RunStopped(TwoleversError):  # noqa: N818 - it is no error: the user asked
     """Training stopped between two steps because it was asked to; a checkpoint lies ready."""
 
     exit_status = 130
+
+
+NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+"""What a write fails with that more room would let pass: a full disk, a quota, a limit."""
+
+
+def no_room(error: OSError, resume: str | None = None) -> TwoleversError:
+    """A write that failed with one of `NO_ROOM`, and what to do.
+
+    Args:
+        resume: the run that it ended, where there is one.
+    """
+    where = f" for {error.filename}" if error.filename else ""
+    then = f"go on: twolevers fine-tune --resume {resume}" if resume else "try again"
+    return TwoleversError(
+        f"There is no room{where} ({error.strerror or error}). Make room, for example with "
+        f"`twolevers clean`, and {then}"
+    )
 
 
 def did_you_mean(value: str, known: Iterable[str]) -> str:

@@ -6,9 +6,11 @@ import base64
 import json
 import os
 import threading
+import time
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import httpx
@@ -16,6 +18,7 @@ import pytest
 from command import Command
 
 from flows.running import Record, Running, now, up_lock, write_record
+from tasks import artifacts
 from twolevers.embedded import DATASET_PATH
 from twolevers.settings import Home, Settings
 from twolevers.tracking.queries import find_run
@@ -154,3 +157,18 @@ def test_a_rerun_shows_the_comparison(done: tuple[Command, dict[str, Any]], serv
     assert "**identical, to the bit**" in text
     assert f"| val loss after | {loss:.6f} | {loss:.6f} | the same |" in text
     assert {"fine-tune-summary", "fine-tune-scores", "fine-tune-progress"} < {*artifacts}
+
+
+def test_a_server_that_hangs_does_not_hold_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[str] = []
+    release = threading.Event()
+    logger = SimpleNamespace(warning=lambda text, *rest: said.append(text % rest))
+    monkeypatch.setattr(artifacts, "SHOW_SECONDS", 0.1)
+    monkeypatch.setattr(artifacts, "get_run_logger", lambda: logger)
+    monkeypatch.setattr(artifacts, "create_markdown_artifact", lambda *_: release.wait(60))
+    began = time.monotonic()
+    artifacts.show_comparison(SimpleNamespace(markdown="all the same"))  # type: ignore[arg-type]
+    assert time.monotonic() - began < 30
+    release.set()
+    assert len(said) == 1
+    assert said[0].startswith("The comparison cannot be shown in Prefect: TimeoutError")

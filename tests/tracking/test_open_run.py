@@ -1,13 +1,17 @@
+import errno
 import os
 import sys
 from pathlib import Path
 
 import pytest
 
-from twolevers.errors import InputError, RunStopped, TrainingError
+from twolevers.errors import InputError, RunStopped, TrainingError, TwoleversError
+from twolevers.options import FineTuneOptions
 from twolevers.settings import Home, Settings
+from twolevers.tracking import mlflow_tracker
 from twolevers.tracking.alive import close_orphans
 from twolevers.tracking.mlflow_tracker import attach_run, open_run
+from twolevers.tracking.runs import fine_tune_run
 from twolevers.tracking.store import Store
 
 
@@ -129,14 +133,29 @@ def test_a_deleted_run_cannot_be_resumed(home: Home, settings: Settings, store: 
         _reopen(home, settings, run_id)
 
 
-def test_a_stage_attaches_to_the_open_run(home: Home, settings: Settings, store: Store) -> None:
+def test_a_stage_attaches_to_the_open_run(
+    home: Home, settings: Settings, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with open_run(home=home, settings=settings, name="a run") as tracker:
+        # A server that is away just then is not missed.
+        monkeypatch.setattr(mlflow_tracker, "open_store", None)
         with attach_run(home=home, settings=settings, run_id=tracker.run_id) as stage:
             stage.log_metrics({"train/loss": 1.0}, step=1, tokens=12)
+        assert tracker.flush()
         run = store.client.get_run(tracker.run_id)
         assert run.info.status == "RUNNING"
         assert run.data.metrics == {"train/loss": 1.0, "train/tokens": 12}
     assert store.client.get_run(tracker.run_id).info.status == "FINISHED"
+
+
+def test_another_process_attaches_through_the_store(
+    home: Home, settings: Settings, store: Store
+) -> None:
+    run_id = store.client.create_run(store.experiment_id).info.run_id
+    with attach_run(home=home, settings=settings, run_id=run_id) as stage:
+        stage.log_metrics({"train/loss": 1.0}, step=1)
+    run = store.client.get_run(run_id)
+    assert (run.info.status, run.data.metrics) == ("RUNNING", {"train/loss": 1.0})
 
 
 def test_a_run_says_what_it_was_made_with(
@@ -153,3 +172,19 @@ def test_a_run_says_what_it_was_made_with(
     assert {"version.torch", "version.prefect", "mlflow.user", "a"} <= set(tags)
     assert tags["mlflow.note.content"] == "# What happened"
     assert run.page == f"/#/experiments/{store.experiment_id}/runs/{run.run_id}"
+
+
+def test_a_full_disk_is_one_error_that_says_what_to_do(
+    home: Home, settings: Settings, store: Store
+) -> None:
+    with (
+        pytest.raises(
+            TwoleversError, match=r"no room for .*responses-base\.jsonl \(No space"
+        ) as said,
+        fine_tune_run(FineTuneOptions(device="cpu"), flow_run_id=None) as run,
+    ):
+        raise OSError(
+            errno.ENOSPC, os.strerror(errno.ENOSPC), str(run.folder / "responses-base.jsonl")
+        )
+    assert f"twolevers fine-tune --resume {run.run_id}" in str(said.value)
+    assert store.client.get_run(run.run_id).info.status == "FAILED"

@@ -9,6 +9,7 @@ import pytest
 
 from twolevers.records import DatasetFile, TokenisedData
 from twolevers.settings import Home, Settings
+from twolevers.time_limit import within
 from twolevers.tracking import artifacts
 from twolevers.tracking.mlflow_tracker import open_run
 from twolevers.tracking.protocol import Tracker
@@ -213,10 +214,10 @@ def test_a_checkpoint_that_cannot_be_stored_is_pointed_to_and_training_goes_on(
 def test_an_upload_that_takes_too_long_is_given_up() -> None:
     started = time.perf_counter()
     with pytest.raises(TimeoutError, match=r"not done after 0\.05 s"):
-        artifacts.within(0.05, lambda: time.sleep(1))
+        within(0.05, lambda: time.sleep(1))
     assert time.perf_counter() - started < 0.8
     with pytest.raises(ConnectionError):
-        artifacts.within(5, _break)
+        within(5, _break)
 
 
 def _break() -> None:

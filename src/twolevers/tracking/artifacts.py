@@ -6,7 +6,6 @@ import json
 import os
 import shutil
 import tempfile
-import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -29,29 +28,6 @@ def local_path(artifact_uri: str) -> Path | None:
     if parts.scheme == "file":
         return Path(url2pathname(parts.path))
     return Path(artifact_uri) if not parts.scheme else None
-
-
-def within(seconds: float, call: Callable[[], object]) -> None:
-    """Run `call`, waiting at most so long; a call that takes longer is left to itself.
-
-    Raises:
-        TimeoutError: it took longer. Otherwise whatever `call` raised.
-    """
-    failures: list[BaseException] = []
-
-    def run() -> None:
-        try:
-            call()
-        except BaseException as error:
-            failures.append(error)
-
-    thread = threading.Thread(target=run, name="mlflow-upload", daemon=True)
-    thread.start()
-    thread.join(seconds)
-    if thread.is_alive():
-        raise TimeoutError(f"not done after {seconds:g} s")
-    if failures:
-        raise failures[0]
 
 
 def record_checkpoint(folder: Path, path: Path, step: int, metrics: Mapping[str, float]) -> None:

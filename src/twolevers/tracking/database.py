@@ -23,6 +23,7 @@ def prepare_database(path: Path, location: str) -> None:
 
     Raises:
         InputError: the file is no MLflow database, or a newer MLflow's.
+        TwoleversError: it is locked, or the disk is full.
     """
     from mlflow.store.db.utils import _get_latest_schema_revision
 
@@ -39,8 +40,17 @@ def prepare_database(path: Path, location: str) -> None:
     revision, found = _state(path)
     if revision != head or _moved(found, location):
         path.parent.mkdir(parents=True, exist_ok=True)
+        from sqlalchemy.exc import OperationalError
+
         with FileLock(path.with_name(f".{path.name}.lock")):
-            _bring_up_to(head, location, path)
+            try:
+                _bring_up_to(head, location, path)
+            except (sqlite3.OperationalError, OperationalError) as error:
+                if "disk is full" not in str(error):
+                    raise
+                raise TwoleversError(
+                    f"There is no room to make or upgrade {path}. Make room there and try again."
+                ) from error
 
 
 def _state(path: Path) -> tuple[str | None, str | None]:

@@ -1,9 +1,11 @@
-"""What could not be sent to the tracking store, kept in the run's folder and sent later."""
+"""What could not be sent to the tracking store, kept in the run's folder and sent later: a file of
+metrics, parameters, tags and the status, and a folder of files."""
 
 from __future__ import annotations
 
 import contextlib
 import json
+import shutil
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,6 +17,7 @@ if TYPE_CHECKING:
     from mlflow import MlflowClient
 
 FILE_NAME = "tracking-leftover.jsonl"
+FILES_NAME = "tracking-leftover"
 REFUSED_NAME = "tracking-refused.jsonl"
 REFUSALS = {"INVALID_PARAMETER_VALUE", "RESOURCE_DOES_NOT_EXIST", "INVALID_STATE", "BAD_REQUEST"}
 """MLflow's error codes that trying again does not help."""
@@ -29,6 +32,22 @@ def write_leftovers(folder: Path, entries: Iterable[Mapping[str, Any]]) -> Path:
     with atomic_file(path) as temporary:
         temporary.write_text(before + "".join(f"{line}\n" for line in lines), encoding="utf-8")
     return path
+
+
+def keep_file(folder: Path, path: Path, to: str) -> None:
+    """Copy a file to where it waits for being stored under `to` of the run's artifacts."""
+    place = folder / FILES_NAME / to
+    place.mkdir(parents=True, exist_ok=True)
+    with atomic_file(place / path.name) as temporary:
+        shutil.copyfile(path, temporary)
+
+
+def send_files(client: MlflowClient, run_id: str, folder: Path) -> None:
+    """Store the files that wait in the run's folder; raises whatever MLflow raises."""
+    waiting = folder / FILES_NAME
+    if waiting.is_dir():
+        client.log_artifacts(run_id, str(waiting))
+        shutil.rmtree(waiting)
 
 
 def read_leftovers(path: Path) -> list[dict[str, Any]]:
@@ -48,16 +67,23 @@ def send_leftovers(
     """Send every run's leftovers; what is refused again stays in its file."""
     from mlflow.exceptions import MlflowException
 
-    for path in sorted(home.runs.glob(f"*/{FILE_NAME}")):
+    folders = {
+        path.parent for name in (FILE_NAME, FILES_NAME) for path in home.runs.glob(f"*/{name}")
+    }
+    for folder in sorted(folders):
+        path = folder / FILE_NAME
         try:
-            if client.get_run(path.parent.name).info.lifecycle_stage == "active":
-                _send(client, path.parent.name, read_leftovers(path))
-                path.unlink(missing_ok=True)
+            if client.get_run(folder.name).info.lifecycle_stage == "active":
+                if path.is_file():
+                    _send(client, folder.name, read_leftovers(path))
+                    path.unlink(missing_ok=True)
+                path = folder / FILES_NAME
+                send_files(client, folder.name, folder)
         except Exception as error:  # a store's failure is never ours
             code = error.error_code if isinstance(error, MlflowException) else ""
             if code == "RESOURCE_DOES_NOT_EXIST":
                 continue
-            if code in REFUSALS and path.exists():
+            if code in REFUSALS and path.is_file():
                 path = path.replace(path.with_name(REFUSED_NAME))
             if warn:
                 warn(f"What lies in {path} could not be sent to MLflow: {first_line(error)}")

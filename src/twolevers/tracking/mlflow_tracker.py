@@ -21,6 +21,10 @@ from twolevers.versions import environment_tags, user_name
 if TYPE_CHECKING:
     from mlflow.entities import Run
 
+_opened: dict[str, MlflowTracker] = {}
+"""The runs that this process has opened, by id. Stages share the tracker: they ask the server for
+nothing, so one that is away when a stage begins stops no stage."""
+
 
 @contextmanager
 def open_run(
@@ -67,14 +71,17 @@ def open_run(
         tracker = MlflowTracker(
             store, run, home, warn=warn, upload_seconds=upload_seconds, resumed=bool(resume)
         )
+        _opened[tracker.run_id] = tracker
         try:
             tracker.log_params(params or {})
             yield tracker
         except BaseException as error:
             stopped = isinstance(error, RunStopped) or not isinstance(error, Exception)
             tracker.set_tags({names.ERROR: first_line(error)})
-            tracker.writer.close("KILLED" if stopped else "FAILED", close_seconds)
+            tracker.close("KILLED" if stopped else "FAILED", close_seconds)
             raise
+        finally:
+            del _opened[tracker.run_id]
         _finish(tracker, close_seconds)
     finally:
         lock.release()
@@ -84,7 +91,15 @@ def open_run(
 def attach_run(
     *, home: Home, settings: Settings, run_id: str, warn: Warn | None = None
 ) -> Iterator[MlflowTracker]:
-    """A tracker for a run that is open elsewhere (in the flow, for a task): status untouched."""
+    """A tracker for a run that is open elsewhere (in the flow, for a task): status untouched.
+
+    Args:
+        warn: as for `open_run`; where this process opened the run, it is told what that was.
+    """
+    if tracker := _opened.get(run_id):
+        yield tracker
+        tracker.writer.send_soon()
+        return
     store = open_store(home, settings)
     run = store.client.get_run(run_id)
     tracker = MlflowTracker(
@@ -93,16 +108,16 @@ def attach_run(
     try:
         yield tracker
     finally:
-        tracker.writer.close(None, CLOSE_SECONDS)
+        tracker.close(None, CLOSE_SECONDS)
 
 
 def _finish(tracker: MlflowTracker, close_seconds: float) -> None:
     try:
         tracker.store_checkpoints()
     except BaseException:  # Ctrl-C while weights are uploaded
-        tracker.writer.close("KILLED", close_seconds)
+        tracker.close("KILLED", close_seconds)
         raise
-    tracker.writer.close("FINISHED", close_seconds)
+    tracker.close("FINISHED", close_seconds)
 
 
 def _start(store: Store, home: Home, name: str, tags: dict[str, str], resume: str | None) -> Run:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+from twolevers.errors import TwoleversError
 from twolevers.settings import Home, load_settings
 
 
@@ -16,7 +17,10 @@ def run_page(run_id: str, server: str | None) -> str | None:
     """
     from twolevers.tracking.store import open_store
 
-    page = open_store(Home(), load_settings()).run_page(run_id)
+    try:
+        page = open_store(Home(), load_settings()).run_page(run_id)
+    except TwoleversError:  # the tracking server is away, and a link to it would lead nowhere
+        return None
     if page.startswith("http"):
         return page
     return f"{server.rstrip('/')}{page}" if server else None

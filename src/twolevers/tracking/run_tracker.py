@@ -5,6 +5,7 @@ Never uses mlflow's active run, which is global to the process.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import tempfile
 from collections.abc import Callable, Mapping
@@ -14,8 +15,9 @@ from typing import TYPE_CHECKING, Any
 from twolevers.files import write_json
 from twolevers.records import DatasetFile, TokenisedData
 from twolevers.settings import Home
+from twolevers.time_limit import within
 from twolevers.tracking import artifacts, names
-from twolevers.tracking.leftovers import first_line
+from twolevers.tracking.leftovers import FILES_NAME, first_line, keep_file, send_files
 from twolevers.tracking.store import Store
 from twolevers.tracking.writer import Writer
 
@@ -26,6 +28,9 @@ if TYPE_CHECKING:
 Warn = Callable[[str], None]
 CLOSE_SECONDS = 30.0
 UPLOAD_SECONDS = 600.0
+FILE_SECONDS = 60.0
+RETRY_SECONDS = 2.0
+"""How long to wait for a store that did not answer when it was last asked."""
 RECORD_KEYS = ("num_train", "num_val", "num_test", "num_rows", "num_dropped", "num_cut")
 
 
@@ -55,6 +60,7 @@ class MlflowTracker:
         self._tables: list[dict[str, str]] = json.loads(
             run.data.tags.get("mlflow.loggedArtifacts", "[]")
         )
+        self._files_wait = False
         self.writer = Writer(store.client, run, folder=self.folder, warn=warn, resumed=resumed)
 
     def log_params(self, params: Mapping[str, object]) -> None:
@@ -67,7 +73,7 @@ class MlflowTracker:
 
     def read_metric(self, name: str) -> list[tuple[int, float]]:
         """(step, value) of what MLflow holds of a metric; empty where it does not answer."""
-        self.flush()
+        self.flush(RETRY_SECONDS if self.writer.failing else CLOSE_SECONDS)
         found: dict[int, float] = {}
 
         def read() -> None:
@@ -87,11 +93,29 @@ class MlflowTracker:
         self.set_tags({names.DESCRIPTION: markdown})
 
     def log_file(self, path: Path, folder: str = "") -> None:
-        """One file, stored under `folder` of the run's artifacts."""
-        self._try(
-            f"{path} is not stored with the run, it stays where it is",
-            lambda: self._client.log_artifact(self.run_id, str(path), folder or None),
-        )
+        """One file, stored under `folder` of the run's artifacts: now, or when MLflow answers."""
+
+        def store() -> None:
+            self._client.log_artifact(self.run_id, str(path), folder or None)
+
+        otherwise = f"{path} is not stored with the run, it stays where it is"
+        if self._artifacts:
+            self._try(otherwise, store)
+            return
+        try:
+            if self.writer.failing:
+                raise TimeoutError("it did not answer before")
+            within(min(FILE_SECONDS, self._upload_seconds), store)
+            (self.folder / FILES_NAME / folder / path.name).unlink(missing_ok=True)  # an older one
+        except Exception as error:
+            self._try(otherwise, lambda: keep_file(self.folder, path, folder))
+            if not self._files_wait:
+                self._warn(
+                    f"MLflow does not take files ({first_line(error)}). They wait in "
+                    f"{self.folder / FILES_NAME} and are sent when it answers, or at the start of "
+                    "the next run."
+                )
+            self._files_wait = True
 
     def log_table(self, table: pd.DataFrame, name: str) -> None:
         """A data frame that the UI shows as a table; the same name again replaces it."""
@@ -179,13 +203,27 @@ class MlflowTracker:
         """Send what has gathered; whether it all arrived within `seconds`."""
         return self.writer.flush(seconds)
 
+    def close(self, status: str | None, seconds: float) -> None:
+        """Send what waits, then the status; what MLflow does not take stays in the run's folder.
+
+        Args:
+            seconds: how long to wait while nothing at all arrives.
+        """
+        if self._files_wait and self.writer.flush(RETRY_SECONDS):
+            with contextlib.suppress(Exception):  # they wait on, and that was said
+                within(
+                    self._upload_seconds,
+                    lambda: send_files(self._client, self.run_id, self.folder),
+                )
+        self.writer.close(status, seconds)
+
     def _try(self, otherwise: str, call: Callable[[], object]) -> bool:
         """Whether `call` succeeded; behind a server it may take `upload_seconds`."""
         try:
             if self._artifacts:
                 call()
             else:
-                artifacts.within(self._upload_seconds, call)
+                within(self._upload_seconds, call)
         except Exception as error:
             self._warn(f"MLflow: {otherwise} ({first_line(error)}).")
             self.set_tags({"twolevers.not_stored": otherwise})

@@ -13,7 +13,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from twolevers.data.split import SPLITS, load_split
-from twolevers.errors import InputError, Problem, RunStopped
+from twolevers.errors import NO_ROOM, InputError, Problem, RunStopped, no_room
 from twolevers.files import atomic_folder, read_json, write_json
 from twolevers.fingerprint import fingerprint_parts, workload_fingerprint
 from twolevers.options import FineTuneOptions
@@ -24,7 +24,7 @@ from twolevers.tracking import names
 from twolevers.tracking.mlflow_tracker import attach_run, open_run
 from twolevers.tracking.pages import flow_run_page
 from twolevers.tracking.queries import find_flow_run, find_run
-from twolevers.tracking.run_tracker import MlflowTracker
+from twolevers.tracking.run_tracker import MlflowTracker, Warn
 
 OPTIONS_FILE = "options.json"
 INPUTS_FILE = "inputs.json"
@@ -38,12 +38,14 @@ def fine_tune_run(
     flow_run_id: str | None,
     resume_from: str | None = None,
     rerun_of: str | None = None,
+    warn: Warn | None = None,
 ) -> Iterator[FineTuneRun]:
     """Open a fine-tuning, or reopen one: that named by `resume_from`, or the one that an earlier
     attempt of the same flow run began.
 
     Args:
         rerun_of: the run that this one repeats, noted with it.
+        warn: told in one line what MLflow did not take, from any thread.
 
     Nothing is opened before every option has been checked. Ctrl-C or SIGTERM anywhere in the
     block becomes RunStopped with the command that continues the run.
@@ -64,6 +66,7 @@ def fine_tune_run(
         params=flat_options(plan.options),
         tags=_tags(plan, flow_run_id) | ({names.RERUN_OF: rerun_of} if rerun_of else {}),
         resume=run_id,
+        warn=warn,
     ) as tracker:
         folder = home.run_folder(tracker.run_id)
         folder.mkdir(parents=True, exist_ok=True)
@@ -80,6 +83,8 @@ def fine_tune_run(
                 threads=plan.device.threads,
             )
         except BaseException as stopped:
+            if isinstance(stopped, OSError) and stopped.errno in NO_ROOM:
+                raise no_room(stopped, tracker.run_id) from stopped
             # Whatever is no Exception asks to stop: Ctrl-C, a scheduler's termination signal.
             if isinstance(stopped, Exception) and not isinstance(stopped, RunStopped):
                 raise

@@ -87,6 +87,11 @@ class Writer:
         """Send without waiting for the right moment; returns at once."""
         self._wake.set()
 
+    @property
+    def failing(self) -> bool:
+        """Whether the store did not answer when it was last asked."""
+        return self._failures > 0
+
     def flush(self, seconds: float) -> bool:
         """Send now; whether all was sent within `seconds`."""
         self._idle.clear()
