@@ -13,6 +13,7 @@ from typing import Annotated, Any
 import typer
 
 import twolevers
+from flows.cli_servers import servers
 from flows.option_flags import takes_options
 from flows.quick_imports import exit_quickly, quick_imports
 from twolevers.errors import NO_ROOM, InputError, Problem, TwoleversError, no_room
@@ -236,73 +237,7 @@ def clean(
     listings.clean(older_than, keep, yes)
 
 
-@app.command()
-def ui(
-    which: Annotated[str, typer.Argument(help="mlflow or prefect")] = "mlflow",
-    port: Annotated[int | None, typer.Option(min=1, max=65535, help="port on loopback")] = None,
-) -> None:
-    """Open one of the two web interfaces on this machine's runs."""
-    from flows.launch import open_ui
-
-    open_ui(which, port)
-
-
-@app.command()
-def up(
-    host: Annotated[
-        str, typer.Option(help="who reaches the servers: this machine alone, or 0.0.0.0 for all")
-    ] = "127.0.0.1",
-    prefect_port: Annotated[int, typer.Option(min=1, max=65535, help="Prefect's port")] = 4200,
-    mlflow_port: Annotated[int, typer.Option(min=1, max=65535, help="MLflow's port")] = 5000,
-    pool: Annotated[
-        list[str] | None,
-        typer.Option(help="work pool to take runs from (default: cpu, and cuda with a GPU)"),
-    ] = None,
-) -> None:
-    """Start Prefect, MLflow and a worker, deploy prefect.yaml, and wait; Ctrl-C ends all of it.
-
-    A server that PREFECT_API_URL or TWOLEVERS_TRACKING_URI names is used instead of one started
-    here; with a Prefect server elsewhere nothing is deployed: that is twolevers deploy.
-    """
-    from flows import servers
-
-    servers.up(host, prefect_port, mlflow_port, pool or ())
-
-
-@app.command()
-def deploy(
-    repository: Annotated[
-        str | None,
-        typer.Option(
-            envvar="TWOLEVERS_REPOSITORY",
-            help="git address that workers fetch the code from; without it they run this folder's",
-        ),
-    ] = None,
-    branch: Annotated[
-        str | None, typer.Option(envvar="TWOLEVERS_BRANCH", help="branch of the repository")
-    ] = None,
-) -> None:
-    """Deploy prefect.yaml onto the server that PREFECT_API_URL names, once for a team."""
-    from flows.deploy_command import deploy_prefect_file
-
-    deploy_prefect_file(repository, branch)
-
-
-@app.command()
-def down() -> None:
-    """End what `twolevers up` started."""
-    from flows import servers
-
-    servers.down()
-
-
-@app.command()
-def status() -> None:
-    """What of `twolevers up` runs, and where; exit status 1 if not all of it."""
-    from flows import servers
-
-    if not servers.status():
-        raise typer.Exit(1)
+app.add_typer(servers)
 
 
 @app.callback(invoke_without_command=True)
