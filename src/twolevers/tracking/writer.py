@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from twolevers.tracking.leftovers import REFUSALS, first_line, write_leftovers
+from twolevers.tracking.pacing import Pacing
 from twolevers.tracking.values import (
     MAX_PARAM,
     MAX_TAG,
@@ -32,11 +33,6 @@ if TYPE_CHECKING:
     from mlflow.entities import Metric, Run
 
 FLUSH_SECONDS = 1.0
-SHARE = 0.01
-LONGEST_REST = 60.0
-LONGEST_BACK_OFF = 30.0
-COST_OF_SENDING = 0.01
-"""Processor seconds of one batch, besides what each metric in it costs."""
 MAX_METRICS, MAX_PARAMS, MAX_TAGS = 800, 50, 50
 
 
@@ -66,10 +62,9 @@ class Writer:
         self._refused: list[dict[str, Any]] = []
         self._status: tuple[str, int] | None = None
         self._wake, self._stop, self._idle = (threading.Event() for _ in range(3))
-        self._failures = self._sent = 0
+        self._sent = 0
         self._closing = self._gone = False
-        self._last_try = time.monotonic()
-        self._cost_of_item = 0.00015
+        self._pacing = Pacing()
         self._thread = threading.Thread(target=self._loop, name="mlflow-writer", daemon=True)
         self._thread.start()
 
@@ -90,7 +85,7 @@ class Writer:
     @property
     def failing(self) -> bool:
         """Whether the store did not answer when it was last asked."""
-        return self._failures > 0
+        return self._pacing.failures > 0
 
     def flush(self, seconds: float) -> bool:
         """Send now; whether all was sent within `seconds`."""
@@ -139,17 +134,12 @@ class Writer:
                 self._idle.set()
                 if self._closing:
                     return
-            elif self._closing and self._failures:
+            elif self._closing and self._pacing.failures:
                 self._stop.wait(0.5)
 
     def _is_due(self) -> bool:
-        """Whether enough time has passed for what sending costs, or for another try."""
-        passed = time.monotonic() - self._last_try
-        if self._failures:
-            return passed >= min(2.0 ** min(self._failures - 1, 9), LONGEST_BACK_OFF)
         gathered = len(self._metrics) + len(self._new_params) + len(self._new_tags)
-        cost = COST_OF_SENDING + self._cost_of_item * gathered
-        return gathered > 0 and passed >= min(cost / SHARE, LONGEST_REST)
+        return self._pacing.is_due(gathered)
 
     def _collect(self) -> None:
         """From the queue to what MLflow takes."""
@@ -203,7 +193,7 @@ class Writer:
 
     def _send_all(self) -> bool:
         """Whether all of it arrived or was refused for good."""
-        self._last_try = time.monotonic()
+        self._pacing.try_now()
         while self._metrics or self._new_params or self._new_tags:
             if self._stop.is_set():
                 return False
@@ -215,10 +205,8 @@ class Writer:
             if not self._send(metrics, params, tags):
                 return False
             self._sent += 1
-            number = len(metrics) + len(params) + len(tags)
-            if number > 50:  # fewer tell nothing
-                cost = max(time.thread_time() - started - COST_OF_SENDING, 0.0) / number
-                self._cost_of_item = (self._cost_of_item + cost) / 2
+            sent = len(metrics) + len(params) + len(tags)
+            self._pacing.has_cost(time.thread_time() - started, sent)
             with self._lock:
                 del self._metrics[: len(metrics)]
                 for key in params:
@@ -248,8 +236,8 @@ class Writer:
             if getattr(error, "error_code", None) not in REFUSALS:
                 return self._failed(error)
             self._sort_out(metrics, params, tags, error)
-        if self._failures:
-            self._failures = 0
+        if self._pacing.failures:
+            self._pacing.failures = 0
             self._warn("MLflow answers again; what had gathered is being sent.")
         return True
 
@@ -291,8 +279,8 @@ class Writer:
             return True
 
     def _failed(self, error: Exception) -> bool:
-        self._failures += 1
-        if self._failures == 1:
+        self._pacing.failures += 1
+        if self._pacing.failures == 1:
             self._warn(
                 f"MLflow does not take what the run reports ({first_line(error)}). Training goes "
                 "on; it is kept and sent later."
