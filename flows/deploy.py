@@ -1,8 +1,8 @@
-"""Everything in prefect.yaml onto the server that is set: `python -m flows.deploy`.
+"""All of prefect.yaml and automations.yaml onto the server that is set: `python -m flows.deploy`.
 
-As `prefect deploy --all`, with three differences: the pools are made where they are missing, the
-worker's folder is written out, and a schedule that was switched on or changed in the UI stays as
-it is until its lines in prefect.yaml change.
+Deployments as `prefect deploy --all`, with three differences: the pools are made where they are
+missing, the worker's folder is written out, and a schedule that was switched on or changed in the
+UI stays as it is until its lines in prefect.yaml change.
 """
 
 from __future__ import annotations
@@ -14,16 +14,18 @@ from typing import Any
 
 import yaml
 
+from flows.automations import apply_automations
 from flows.pull import pull_steps
 from flows.quick_imports import exit_quickly, quick_imports
 from twolevers.environment import writable_home
 from twolevers.files import read_json, write_json
-from twolevers.settings import Home
+from twolevers.settings import Home, load_settings
 
 CODE = Path(__file__).resolve().parents[1]
 PREFECT_FILE = CODE / "prefect.yaml"
 if not PREFECT_FILE.is_file():  # installed from a wheel, where it lies among the flows
     PREFECT_FILE = CODE / "flows" / "prefect.yaml"
+WHO_IS_TOLD = "notify: "
 
 
 def deployments() -> list[dict[str, Any]]:
@@ -98,12 +100,25 @@ def _names_on_the_server() -> set[str]:
         return {deployment.name for deployment in client.read_deployments()}
 
 
+def tell_whom(home: Home) -> None:
+    """Put the automations there, and say who is told; `twolevers up` shows that line."""
+    notify = load_settings().notify
+    if problem := apply_automations(home, notify):
+        print(
+            f"{WHO_IS_TOLD}{notify} {problem}: nobody is told. Correct NOTIFY, or make the block "
+            "in Prefect (Blocks); then `twolevers up` once more."
+        )
+    elif notify:
+        print(f"{WHO_IS_TOLD}{notify} is told of failures and worse losses")
+
+
 def main() -> None:
-    """Make the pools, then deploy."""
+    """Make the pools, deploy, then put the automations there."""
     home = writable_home()
     with quick_imports():
         make_pools()
     deploy(home)
+    tell_whom(home)
 
 
 if __name__ == "__main__":

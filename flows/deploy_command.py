@@ -73,6 +73,9 @@ def run_deploy(home: Home, meanwhile: Callable[[], object] = lambda: None) -> No
         process.kill()
         process.wait()
     if process.returncode:
-        raise TwoleversError(f"prefect.yaml could not be deployed. The log says why: {log}")
+        raise TwoleversError(f"What is to be deployed could not be. The log says why: {log}")
     names = [deployment["name"] for deployment in deploy.deployments()]
     say("deployed", ", ".join(names), time.monotonic() - began)
+    for line in log.read_text(encoding="utf-8", errors="replace").splitlines():
+        if line.startswith(deploy.WHO_IS_TOLD):
+            say("notify", line.removeprefix(deploy.WHO_IS_TOLD))

@@ -16,6 +16,7 @@ from tasks.fetch import fetch_dataset, fetch_weights, stopped
 from tasks.fine_tune import fine_tune_model
 from tasks.forecast import forecast
 from tasks.generate import generate
+from tasks.notify import link_to_mlflow, tell_if_worse
 from tasks.output import output_in_log
 from tasks.progress import run_warning
 from tasks.report import report
@@ -101,6 +102,7 @@ def fine_tune(
                 asked, flow_run_id=flow_run.id, resume_from=resume_from, warn=run_warning()
             ) as opened,
         ):
+            link_to_mlflow(opened, mlflow_address())
             return _stages(opened)
     except RunStopped as reason:
         return Cancelled(message=str(reason))
@@ -140,6 +142,7 @@ def train_and_score(
         scores = [evaluate(run, models[answered.role], data, answered) for answered in answers]
     summary = report(run, data, tuned, answers, scores)
     show_results(run, summary, mlflow_address())
+    tell_if_worse(run, summary)
     return summary
 
 

@@ -118,6 +118,7 @@ def prefect_ready(home: Home, prepare: Callable[[], None] = lambda: None) -> Ite
     os.environ.setdefault("PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL", "CRITICAL")
     with prefect_server(home) as wait_until_ready:
         with quick_imports():
+            from prefect import tags
             from prefect.exceptions import CancelledRun
 
             from flows.terminal import shown
@@ -128,7 +129,7 @@ def prefect_ready(home: Home, prepare: Callable[[], None] = lambda: None) -> Ite
                 import_module(module)
         wait_until_ready()
         try:
-            with shown():
+            with shown(), tags("twolevers"):  # as automations.yaml knows our runs
                 yield
         except CancelledRun as stopped:
             raise RunStopped(str(stopped)) from stopped

@@ -118,6 +118,8 @@ def plan_servers(home: Home, host: str, prefect_port: int, mlflow_port: int) -> 
             # The page in the browser asks this address.
             "PREFECT_UI_API_URL": os.environ.get("PREFECT_UI_API_URL")
             or f"http://{shown}:{prefect_port}/api",
+            # Links in notifications.
+            "PREFECT_UI_URL": os.environ.get("PREFECT_UI_URL") or f"http://{shown}:{prefect_port}",
         }
         address, page = (f"http://{name}:{prefect_port}" for name in (here, shown))
         arguments = ["prefect", host, str(prefect_port)]

@@ -6,8 +6,10 @@ from prefect import flow
 from prefect.runtime import flow_run
 from prefect.states import Cancelled, State
 
+from flows.addresses import mlflow_address
 from flows.fine_tune import train_and_score
 from tasks.fetch import fetch_weights
+from tasks.notify import link_to_mlflow
 from tasks.output import output_in_log
 from tasks.progress import run_warning
 from tasks.rerun import compare_runs
@@ -42,6 +44,7 @@ def rerun(run: str = "latest") -> Comparison | State[Comparison]:
                 options, flow_run_id=flow_run.id, rerun_of=original.run_id, warn=run_warning()
             ) as opened,
         ):
+            link_to_mlflow(opened, mlflow_address())
             weights = check_weights(original, fetch_weights(options.model, options.weights))
             summary = train_and_score(opened, original.dataset, weights, original.data)
             return compare_runs(original, opened, summary)

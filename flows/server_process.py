@@ -18,6 +18,7 @@ from pathlib import Path
 
 from flows.quick_imports import exit_quickly, quick_imports
 from flows.running import is_alive, last_record
+from flows.unsent import hide_addresses
 from twolevers.settings import Home, load_settings
 
 # Longest time that runs under way get for their checkpoint.
@@ -33,6 +34,7 @@ def prefect(host: str, port: str) -> None:
         from prefect.server.api.server import create_app
 
         app = create_app(final=True)
+    hide_addresses()
     uvicorn.run(
         app,
         host=host,

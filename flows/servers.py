@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from filelock import FileLock, Timeout
 
 from flows import deploy
+from flows.close_killed import KilledRuns
 from flows.deploy_command import run_deploy
 from flows.parts import (
     MLFLOW,
@@ -166,8 +167,10 @@ def _first_start(home: Home) -> Iterator[None]:
 
 def _watch(home: Home, record: Record, started: list[Part]) -> None:
     """Until a signal comes: start again what ended by itself, unless it had just begun."""
+    killed = KilledRuns(home)
     while True:
         time.sleep(1)
+        killed.close()
         for part in started:
             if part.ended is None:
                 continue

@@ -24,6 +24,7 @@ from filelock import FileLock
 
 from flows.quick_imports import quick_imports
 from flows.running import running_server
+from flows.unsent import hide_addresses
 from twolevers.errors import TwoleversError
 from twolevers.settings import Home
 
@@ -176,6 +177,7 @@ def _serve(port: int, parent: int) -> None:
         # Set, not given as arguments: its services ask for the app without, and find this one.
         os.environ.update(PREFECT__SERVER_EPHEMERAL="1", PREFECT__SERVER_FINAL="1")
         app = create_app()
+    hide_addresses()
     uvicorn.run(app, host="127.0.0.1", port=port, log_level="error", lifespan="on")
 
 

@@ -145,13 +145,13 @@ def show_results(run: FineTuneRun, summary: RunSummary, mlflow: str | None) -> N
                 page, "run in MLflow", "fine-tune-mlflow-run", "parameters, metrics, files"
             )
 
-    _best_effort("The results", show)
+    best_effort("The results cannot be shown in Prefect", show)
 
 
 def show_comparison(comparison: Comparison) -> None:
     """A rerun beside the run that it repeats."""
-    _best_effort(
-        "The comparison",
+    best_effort(
+        "The comparison cannot be shown in Prefect",
         lambda: create_markdown_artifact(comparison.markdown, "rerun-comparison"),
     )
 
@@ -163,13 +163,14 @@ def show_run_times(table: RunTimes, not_measured: Sequence[str]) -> None:
         create_markdown_artifact(table_markdown(table, not_measured), "run-time-table")
         create_table_artifact(table_rows(table), "run-time-table-cells", about(table))
 
-    _best_effort("The table", show)
+    best_effort("The table cannot be shown in Prefect", show)
 
 
-def _best_effort(what: str, show: Callable[[], object]) -> None:
-    """A server that does not answer is not waited for long: all else of the run is done."""
+def best_effort(what: str, call: Callable[[], object]) -> None:
+    """What goes wrong is a line of the run's log, which begins with `what`. A server that does not
+    answer is not waited for long: all else of the run is done."""
     try:
         # In the run's own context, by which Prefect knows the run.
-        within(SHOW_SECONDS, partial(copy_context().run, show))
+        within(SHOW_SECONDS, partial(copy_context().run, call))
     except Exception as error:
-        get_run_logger().warning("%s cannot be shown in Prefect: %r", what, error)
+        get_run_logger().warning("%s: %r", what, error)

@@ -34,7 +34,10 @@ def run_child(module: str, name: str, parameters: dict[str, Any]) -> State[Any]:
     flow: Flow[..., Any] = resolve_name(f"{module}:{name}")
     with get_client(sync_client=True) as client:
         child = client.create_flow_run(
-            flow, parameters=flow.serialize_parameters(parameters), parent_task_run_id=task_run.id
+            flow,
+            parameters=flow.serialize_parameters(parameters),
+            parent_task_run_id=task_run.id,
+            tags=["twolevers"],  # as automations.yaml knows our runs
         )
         process = subprocess.Popen(
             [sys.executable, "-m", "prefect.engine", str(child.id)],

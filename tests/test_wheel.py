@@ -16,6 +16,7 @@ def test_an_installed_package_finds_what_it_deploys(tmp_path: Path) -> None:
     zipfile.ZipFile(wheel).extractall(installed)
     code = (
         f"import sys; sys.path.insert(0, {str(installed)!r}); from flows import deploy; "
+        "from flows.automations import automations; assert automations(None); "
         "print(deploy.PREFECT_FILE, *(one['name'] for one in deploy.deployments()))"
     )
     asked = [sys.executable, "-c", code]

@@ -24,6 +24,8 @@ def prepare_environment(home: Home | None = None) -> Home:
         "PREFECT_SERVER_CONCURRENCY_LEASE_STORAGE": (
             "prefect.server.concurrency.lease_storage.filesystem"
         ),
+        # How long a killed run is taken for alive: automations.yaml.
+        "PREFECT_FLOWS_HEARTBEAT_FREQUENCY": "30",
         "DO_NOT_TRACK": "true",
         "MLFLOW_DISABLE_TELEMETRY": "true",
         "GIT_PYTHON_REFRESH": "quiet",  # MLflow warns where there is no git

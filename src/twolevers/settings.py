@@ -52,6 +52,17 @@ class Settings(BaseSettings):
         None, description="address of an MLflow server; empty: the store in the home folder"
     )
     experiment: str = Field("fine-tune", description="MLflow experiment that runs go to")
+    notify: str | None = Field(
+        None,
+        pattern="^[^/]+/[^/]+$",
+        description="notification block of Prefect's that is told of failures and worse losses: "
+        "its type and name, slack-webhook/team; empty: nobody is told",
+    )
+    worse_by: float = Field(
+        0.05,
+        ge=0,
+        description="share of the last run's validation loss by which a loss counts as worse",
+    )
 
     @classmethod
     def settings_customise_sources(

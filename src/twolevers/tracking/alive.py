@@ -31,12 +31,21 @@ class RunLock:
         self.path = _folder(home) / f"{self.name}.lock"
         self._lock = FileLock(self.path, thread_local=False)
 
-    def take(self) -> bool:
-        """Whether nobody else holds it."""
+    def take(self, seconds: float = 0.0) -> bool:
+        """Whether nobody else holds it, or lets go of it within `seconds`."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
         try:
-            self._lock.acquire(timeout=0)
+            self._lock.acquire(timeout=seconds, poll_interval=0.01)
         except Timeout:
+            return False
+        return True
+
+    def is_held(self) -> bool:
+        """Whether somebody holds it; a file that nobody holds stays, as a killed run's sign."""
+        if not self.path.exists():
+            return False
+        if self.take():
+            self._lock.release()
             return False
         return True
 
@@ -60,12 +69,13 @@ def is_alive(run: Run, store: Store, home: Home) -> bool:
     if not name.isalnum():
         return True
     lock = RunLock(home, name)
-    if not lock.path.exists():
-        return not store.local
-    if not lock.take():
-        return True
-    lock.release()
-    return False
+    return lock.is_held() if lock.path.exists() else not store.local
+
+
+def killed_runs(home: Home) -> list[str]:
+    """Names of the locks that a kill left. Quick: no store is asked."""
+    names = [path.stem for path in _folder(home).glob("*.lock")]
+    return [name for name in names if not RunLock(home, name).is_held()]
 
 
 def close_orphans(home: Home, settings: Settings) -> list[str]:
@@ -78,6 +88,7 @@ def close_orphans_in(
 ) -> list[str]:
     """`close_orphans` on an open store."""
     send_leftovers(store.client, home, warn)
+    killed = killed_runs(home)
     closed = []
     running = store.client.search_runs(
         [store.experiment_id], "attributes.status = 'RUNNING'", max_results=1000
@@ -90,4 +101,8 @@ def close_orphans_in(
         if now.info.status == "RUNNING" and not is_alive(now, store, home):
             store.client.set_terminated(run.info.run_id, status="KILLED")
             closed.append(run.info.run_id)
+    for name in killed:
+        lock = RunLock(home, name)
+        if not lock.is_held():
+            lock.path.unlink(missing_ok=True)
     return closed

@@ -60,7 +60,9 @@ def open_run(
     warn = warn or logging.getLogger(__name__).warning
     store = open_store(home, settings)
     lock = RunLock(home)
-    lock.take()
+    lock.take(
+        seconds=10
+    )  # nobody knows its name yet, but whoever looks at all may hold it a moment
     try:
         try:
             close_orphans_in(store, home, warn)

@@ -85,8 +85,10 @@ def fine_tune_run(
         except BaseException as stopped:
             if isinstance(stopped, OSError) and stopped.errno in NO_ROOM:
                 raise no_room(stopped, tracker.run_id) from stopped
-            # Whatever is no Exception asks to stop: Ctrl-C, a scheduler's termination signal.
-            if isinstance(stopped, Exception) and not isinstance(stopped, RunStopped):
+            # Whatever is no Exception asks to stop (Ctrl-C, a scheduler's termination signal), but
+            # for SystemExit: so ends a run whose log nobody reads any more, its worker being dead.
+            crashed = isinstance(stopped, Exception | SystemExit)
+            if crashed and not isinstance(stopped, RunStopped):
                 raise
             reason = str(stopped) if isinstance(stopped, RunStopped) else "Stopped."
             raise RunStopped(
