@@ -10,7 +10,7 @@ COMPILE := $(BIN)/python -m compileall -q -j 0 $(VENV)/lib >/dev/null 2>&1 || tr
 ARGS   ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help run up down status table test check bench format clean-venv
+.PHONY: help run up down status table test test-faults test-browser check bench format clean-venv
 
 help: ## what there is
 	@echo 'make run    set up .venv and fine-tune (MODEL=… DEVICE=… DATASET=… ARGS=…)'
@@ -19,6 +19,7 @@ help: ## what there is
 	@echo 'make table  the run-time table; times first what it lacks (MODEL=… DEVICE=… ARGS=…)'
 	@echo 'make test   set up .venv and run the tests'
 	@echo 'make test-faults  the tests that start, stop and kill servers'
+	@echo 'make test-browser  the tests that drive both web interfaces (needs Chromium)'
 	@echo 'make check  format, lint and type check'
 	@echo 'make bench  measure speed side by side (BENCH=steps|generate|tokenise|overhead for one part)'
 
@@ -41,10 +42,13 @@ table: $(VENV)/.installed ## the run-time table, what it lacks timed first
 # Two workers with one computing thread each keep both cores busy.
 test: $(VENV)/.test-installed ## the tests
 	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder \
-	  --ignore tests/faults $(ARGS)
+	  --ignore tests/faults --ignore tests/browser $(ARGS)
 
 test-faults: $(VENV)/.test-installed ## what starts, stops and kills servers
 	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/faults $(ARGS)
+
+test-browser: $(VENV)/.test-installed ## what a user does in a browser
+	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/browser $(ARGS)
 
 check: $(VENV)/.test-installed ## format, lint, types
 	@$(BIN)/ruff format --check . && $(BIN)/ruff check . && $(BIN)/mypy

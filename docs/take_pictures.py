@@ -1,88 +1,75 @@
 """Takes the README's pictures of both web interfaces: `python docs/take_pictures.py`.
 
-Starts each interface over this home's runs, opens the newest run in headless Chromium (Debian's
-package `chromium`) and writes docs/mlflow-run.png (its loss curve) and docs/prefect-run.png.
+Needs `make up` running over this home with a finished run in it, and Chromium. Opens the newest run
+and the form of `fine-tune`, and writes docs/mlflow-run.png, prefect-run.png and prefect-form.png.
 """
 
 from __future__ import annotations
 
-import shutil
-import subprocess
+import io
 import sys
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import httpx
-from playwright.sync_api import sync_playwright
-
-from twolevers.environment import prepare_environment
-from twolevers.settings import load_settings
-from twolevers.tracking.queries import find_run
-from twolevers.tracking.store import open_store
+from PIL import Image
+from playwright.sync_api import Browser, sync_playwright
 
 DOCS = Path(__file__).parent
-QUIET = (
-    "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
-    "--disable-background-networking", "--disable-component-update", "--disable-sync",
-    "--hide-scrollbars", "--force-device-scale-factor=1",
-)  # fmt: skip
+sys.path.insert(0, str(DOCS.parent / "tests" / "browser"))
+
+from chromium import INSTALL, find_chromium, launch  # noqa: E402
+
+from flows.running import server_address  # noqa: E402
+from twolevers.environment import prepare_environment  # noqa: E402
+from twolevers.settings import load_settings  # noqa: E402
+from twolevers.tracking.queries import find_run  # noqa: E402
+from twolevers.tracking.store import open_store  # noqa: E402
 
 
-@contextmanager
-def interface(which: str, port: int, ready: str) -> Iterator[str]:
-    """The address of a running interface."""
-    address = f"http://127.0.0.1:{port}"
-    process = subprocess.Popen(
-        [sys.executable, "-m", "flows.cli", "ui", which, "--port", str(port)],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )
-    try:
-        for _ in range(240):
-            try:
-                if httpx.get(address + ready, timeout=2, trust_env=False).is_success:
-                    break
-            except httpx.HTTPError:
-                time.sleep(0.5)
-        yield address
-    finally:
-        process.terminate()
-        process.wait(20)
-
-
-def picture(address: str, name: str, size: tuple[int, int]) -> None:
+def picture(browser: Browser, address: str, name: str, size: tuple[int, int]) -> None:
     """Opens a page, gives it time to draw, and writes the picture."""
-    chromium = shutil.which("chromium")
-    if chromium is None:
-        sys.exit("Install Chromium first (Debian: apt-get install chromium).")
-    with sync_playwright() as player:
-        browser = player.chromium.launch(executable_path=chromium, args=list(QUIET))
-        page = browser.new_page(viewport={"width": size[0], "height": size[1]})
-        page.goto(address)
-        page.wait_for_timeout(15_000)
-        close = page.get_by_label("Close", exact=True)
-        if close.count():
-            close.first.click()
-            page.wait_for_timeout(1_000)
-        page.screenshot(path=DOCS / name)
-        browser.close()
+    page = browser.new_page(viewport={"width": size[0], "height": size[1]})
+    page.goto(address)
+    page.wait_for_timeout(15_000)
+    close = page.get_by_label("Close", exact=True)
+    if close.count():
+        close.first.click()
+        page.wait_for_timeout(1_000)
+    shown = Image.open(io.BytesIO(page.screenshot())).convert("RGB")
+    page.close()
+    shown.quantize(128).save(DOCS / name, optimize=True)
     print(DOCS / name)
+
+
+def find(prefect: str, what: str, **wanted: Any) -> str:
+    """The id of the one thing of Prefect's that a filter lets through."""
+    answer = httpx.post(f"{prefect}/api/{what}/filter", json=wanted, trust_env=False)
+    return str(answer.raise_for_status().json()[0]["id"])
 
 
 def main() -> None:
     home = prepare_environment()
+    prefect, mlflow = (server_address(home, name) for name in ("Prefect", "MLflow"))
+    chromium = find_chromium()
+    if not (prefect and mlflow):
+        sys.exit("Start both web interfaces first: make up")
+    if not chromium:
+        sys.exit(INSTALL)
     run = find_run("latest", home, load_settings())
     experiment = open_store(home, load_settings()).experiment_id
-    with interface("mlflow", 5701, "/health") as address:
-        page = f"{address}/#/experiments/{experiment}/runs/{run.run_id}"
-        picture(f"{page}/artifacts/loss-curve.png", "mlflow-run.png", (1500, 900))
-    with interface("prefect", 4701, "/api/health") as address:
-        picture(
-            f"{address}/runs/flow-run/{run.prefect_flow_run_id}", "prefect-run.png", (1400, 1000)
-        )
+    flow_run = run.flow_run_ids[-1]
+    form = find(prefect, "deployments", deployments={"name": {"any_": ["fine-tune"]}})
+    page = f"{mlflow}/#/experiments/{experiment}/runs/{run.run_id}"
+    with sync_playwright() as player:
+        browser = launch(player, chromium)
+        picture(browser, f"{page}/artifacts/loss-curve.png", "mlflow-run.png", (1500, 900))
+        for address, name, size in (
+            (f"runs/flow-run/{flow_run}", "prefect-run.png", (1400, 1000)),
+            (f"deployments/deployment/{form}/run", "prefect-form.png", (1200, 800)),
+        ):
+            picture(browser, f"{prefect}/{address}", name, size)
+        browser.close()
 
 
 if __name__ == "__main__":

@@ -130,7 +130,7 @@ def show_results(run: FineTuneRun, summary: RunSummary, mlflow: str | None) -> N
         page = run_page(run.run_id, mlflow)
         text = describe(summary, {"run in MLflow": page})
         text += "" if page else f"\n\n{how_to_open(run.run_id)}"
-        create_markdown_artifact(text, "fine-tune-summary")
+        create_markdown_artifact(text, "fine-tune-summary", "what was trained, and what came out")
         create_table_artifact(
             score_rows(summary), "fine-tune-scores", "base and tuned, on the test split"
         )

@@ -54,25 +54,37 @@ def test_resume_changes_only_what_is_asked_for() -> None:
         model="gpt2-nano (7M)", training=TrainingOptions(epochs=3, batch_size=4)
     )
     given = FineTuneOptions(device="cpu", training=TrainingOptions(epochs=5))
-    merged = resume_options(stored, given)
+    merged = resume_options(stored, given, Settings())
     assert (merged.model, merged.device) == ("gpt2-nano (7M)", "cpu")
     assert (merged.training.epochs, merged.training.batch_size) == (5, 4)
+
+
+@pytest.mark.parametrize("model", ["gpt2-nano (7M)", "gpt2-nano", "7M"])
+def test_a_form_filled_in_as_before_changes_nothing(model: str, data: Path) -> None:
+    given = FineTuneOptions(
+        model=model, device="cpu", dataset="mine.json", training=TrainingOptions(batch_size=4)
+    )
+    stored = make_plan(given, Settings()).options
+    assert resume_options(stored, given, Settings()) == stored
+    levers_alone = FineTuneOptions(model=model, device="auto")
+    assert resume_options(stored, levers_alone, Settings(choose_model="355M")) == stored
 
 
 def test_resume_refuses_what_would_be_another_run() -> None:
     stored = make_plan(FineTuneOptions(device="cpu"), Settings()).options
     with pytest.raises(InputError) as raised:
-        changed_options(stored, {"batch_size": 4, "seed": 1, "epochs": 5})
+        changed_options(stored, {"batch_size": 4, "seed": 1, "epochs": 5}, Settings())
     assert {problem.where for problem in raised.value.problems} == {"--batch-size", "--seed"}
     assert "was started with 8" in str(raised.value)
-    assert changed_options(stored, {"batch_size": 8, "epochs": 5}).training.epochs == 5
+    assert changed_options(stored, {"batch_size": 8, "epochs": 5}, Settings()).training.epochs == 5
 
 
 def test_complete_options_are_compared_whole() -> None:
     stored = make_plan(
         FineTuneOptions(device="cpu", training=TrainingOptions(batch_size=4)), Settings()
     ).options
-    assert resume_options(stored, stored) == stored
-    other = stored.model_copy(update={"training": TrainingOptions(batch_size=8)})
+    assert resume_options(stored, stored, Settings()) == stored
+    training = stored.training.model_copy(update={"batch_size": 8})
+    other = stored.model_copy(update={"training": training})
     with pytest.raises(InputError, match=r"--batch-size 8.*started with 4"):
-        resume_options(stored, other)
+        resume_options(stored, other, Settings())

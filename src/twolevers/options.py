@@ -54,7 +54,12 @@ class Group(BaseModel):
     """A box of the form."""
 
     model_config = ConfigDict(
-        frozen=True, extra="forbid", allow_inf_nan=False, json_schema_extra=_shown_in_form
+        frozen=True,
+        extra="forbid",
+        allow_inf_nan=False,
+        # By its own name, as fields outside the boxes are shown and messages call it.
+        field_title_generator=lambda name, _: name,
+        json_schema_extra=_shown_in_form,
     )
 
 

@@ -26,6 +26,7 @@ from twolevers.settings import Settings
 T = TypeVar("T")
 
 
+LEVERS = ("model", "device", "precision", "dataset", "weights")
 CHANGEABLE = frozenset(
     {"device", "epochs", "eval_every", "eval_batches", "checkpoint_every"}
     | {"gradient_checkpointing", "deterministic"}
@@ -130,32 +131,50 @@ def options_from(given: Mapping[str, Any], settings: Settings) -> FineTuneOption
         raise
 
 
-def resume_options(stored: FineTuneOptions, given: FineTuneOptions) -> FineTuneOptions:
+def resume_options(
+    stored: FineTuneOptions, given: FineTuneOptions, settings: Settings
+) -> FineTuneOptions:
     """The options with which a run goes on: its own, changed where that is asked and allowed.
 
     Args:
         stored: the run's, resolved.
-        given: either complete (a model is named), or changes: what was set and is no default.
+        given: either resolved too, then all of it is asked for; or as a form was filled in, then
+            a default asks for nothing.
 
     Raises:
         InputError: every change that would make it another run.
     """
-    complete = given.model != FROM_SETTINGS
-    new, old = flat_options(given), flat_options(stored)
-    default = flat_options(FineTuneOptions())
-    asked = {name: new[name] for name in new if complete or new[name] != default[name]}
-    return changed_options(
-        stored, {name: asked[name] for name in asked if asked[name] != old[name]}
+    whole = _is_resolved(given)
+    new, default = flat_options(given), flat_options(FineTuneOptions())
+    changes = {name: new[name] for name in new if whole or new[name] != default[name]}
+    return changed_options(stored, changes, settings)
+
+
+def _is_resolved(options: FineTuneOptions) -> bool:
+    return (
+        options.model != FROM_SETTINGS
+        and options.device not in (FROM_SETTINGS, "auto")
+        and options.precision != "auto"
+        and options.training.learning_rate is not None
     )
 
 
-def changed_options(stored: FineTuneOptions, changes: Mapping[str, Any]) -> FineTuneOptions:
+def changed_options(
+    stored: FineTuneOptions, changes: Mapping[str, Any], settings: Settings
+) -> FineTuneOptions:
     """A run's options with `changes` by their flat names, for going on with it.
+
+    The levers, data and weights may be named in any way: `nano`, `auto`, a relative path.
 
     Raises:
         InputError: every change that would make it another run.
     """
     old = flat_options(stored)
+    levers = {name: changes[name] for name in LEVERS if changes.get(name, old[name]) != old[name]}
+    if levers:
+        renamed = stored.model_copy(update=levers)
+        named = make_plan(renamed, settings, data_is_kept="dataset" not in levers).options
+        changes = {**changes, **{name: getattr(named, name) for name in levers}}
     problems = [
         Problem(
             flag(name),

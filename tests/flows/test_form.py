@@ -64,6 +64,7 @@ def test_every_option_has_its_field() -> None:
     ]  # fmt: skip
     assert "required" not in FORM  # Run needs no field filled in
     for name, schema in FIELDS.items():
+        assert schema["title"] == name
         assert schema["description"], name
         assert "default" in schema, name
         assert len(types(schema) - {"null"}) == 1, name

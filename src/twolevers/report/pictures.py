@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 from textwrap import wrap
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 
 Curve = Sequence[tuple[int, float]]
 """(step, value) pairs, steps rising."""
+TITLE_WIDTH = 72
+"""Letters that stand beside each other above a curve; data has long paths."""
 
 TRAIN_COLOUR, VAL_COLOUR = "#1f6f8b", "#d1495b"
 
@@ -44,7 +47,7 @@ def loss_curve(path: Path, *, train: Curve, val: Curve, tokens_per_step: float, 
             steps, losses = zip(*curve, strict=True)
             end = f"{label}, {losses[-1]:.2f} at the end"
             axes.plot(steps, losses, style, label=end, color=colour, linewidth=1.6)
-    axes.set_title(title, fontsize=11, loc="left")
+    axes.set_title(textwrap.fill(title, TITLE_WIDTH), fontsize=11, loc="left")
     axes.set_xlabel("optimizer steps")
     axes.set_ylabel("loss (nats per token)")
     axes.set_ylim(bottom=0)
@@ -83,7 +86,7 @@ def heat_map(path: Path, table: pd.DataFrame, *, title: str) -> Path:
     figure = Figure(figsize=(3 + 2.2 * columns, 1.8 + 0.6 * rows), dpi=144, layout="constrained")
     FigureCanvasAgg(figure)
     axes = figure.add_subplot()
-    axes.set_title(title, fontsize=11, loc="left")
+    axes.set_title(textwrap.fill(title, TITLE_WIDTH), fontsize=11, loc="left")
     axes.set_xticks(range(columns), [_wrapped(str(name)) for name in table.columns], fontsize=8)
     axes.set_yticks(range(rows), [str(name) for name in table.index], fontsize=9)
     axes.tick_params(length=0)

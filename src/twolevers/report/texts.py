@@ -44,10 +44,9 @@ def how_to_open(run_id: str) -> str:
 
 
 def _figures(summary: RunSummary) -> dict[str, str]:
-    figures = {
-        "two epochs": seconds_text(summary.two_epoch_seconds),
-        "training": seconds_text(summary.train_seconds),
-    }
+    figures = {"training": seconds_text(summary.train_seconds)}
+    if summary.two_epoch_seconds is not None:
+        figures = {"two epochs": seconds_text(summary.two_epoch_seconds), **figures}
     if summary.tokens_per_second:
         figures["training"] += f", {summary.tokens_per_second:,.0f} tokens/s"
     if summary.peak_memory_bytes:

@@ -54,9 +54,11 @@ def fine_tune_run(
         InputError: options that cannot be used; a run to resume that is unknown or finished.
     """
     home, settings = Home(), load_settings()
-    # A retry of the same flow run reopens the run that its first attempt worked on.
+    # A retry of the same flow run reopens the run that its first attempt worked on, as it is.
     run_id = find_flow_run(flow_run_id, home, settings) if flow_run_id else None
-    if run_id is None and resume_from:
+    if run_id:
+        asked = FineTuneOptions()
+    elif resume_from:
         run_id = run_to_continue(resume_from)
     plan = plan_run(asked, run_id, data_is_kept=rerun_of is not None)
     with open_run(
@@ -206,7 +208,7 @@ def plan_run(
     """
     if run_id:
         folder = Home().run_folder(run_id)
-        asked = resume_options(read_run_options(folder), asked)
+        asked = resume_options(read_run_options(folder), asked, load_settings())
         data_is_kept = data_is_kept or (folder / INPUTS_FILE).is_file()
     return make_plan(asked, load_settings(), data_is_kept=data_is_kept)
 
@@ -221,14 +223,9 @@ def resume_plan(run_id: str, given: FineTuneOptions) -> Plan:
     changes: dict[str, object] = {}
     for name, value in given.model_dump(exclude_unset=True).items():
         changes.update(value if isinstance(value, dict) else {name: value})
-    known_names = make_plan(
-        given.model_copy(update={"training": stored.training}), load_settings(), data_is_kept=True
-    )
-    for lever in ("model", "device", "precision", "dataset", "weights"):
-        if lever in changes:
-            changes[lever] = getattr(known_names.options, lever)
     kept = (Home().run_folder(run_id) / INPUTS_FILE).is_file()
-    return make_plan(changed_options(stored, changes), load_settings(), data_is_kept=kept)
+    settings = load_settings()
+    return make_plan(changed_options(stored, changes, settings), settings, data_is_kept=kept)
 
 
 def run_to_continue(resume_from: str) -> str:
