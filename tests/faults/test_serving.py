@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import httpx
@@ -37,6 +38,16 @@ def test_the_best_model_is_served_by_its_alias(home: Home, tmp_path: Path) -> No
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
+    # MLflow calls `uvicorn` by name: it is on the path where the environment is activated.
+    uvicorn = tmp_path / "bin" / "uvicorn"
+    uvicorn.parent.mkdir()
+    uvicorn.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m uvicorn "$@"\n', encoding="utf-8")
+    uvicorn.chmod(0o755)
+    environment = {
+        **os.environ,
+        "MLFLOW_TRACKING_URI": open_store(home, Settings()).uri,
+        "PATH": f"{uvicorn.parent}{os.pathsep}{os.environ['PATH']}",
+    }
     log = tmp_path / "log"
     command = [sys.executable, "-m", "mlflow", "models", "serve", "--env-manager", "local"]
     command += ["-m", "models:/twolevers-gpt2-nano@best", "--port", str(port)]
@@ -47,7 +58,7 @@ def test_the_best_model_is_served_by_its_alias(home: Home, tmp_path: Path) -> No
             stderr=output,
             cwd=tmp_path,
             start_new_session=True,
-            env={**os.environ, "MLFLOW_TRACKING_URI": open_store(home, Settings()).uri},
+            env=environment,
         )
     try:
         address = f"http://127.0.0.1:{port}"
@@ -67,7 +78,8 @@ def test_the_best_model_is_served_by_its_alias(home: Home, tmp_path: Path) -> No
             assert empty.status_code == 400
             assert "say what to do" in empty.text
     finally:
-        os.killpg(server.pid, signal.SIGKILL)
+        with suppress(ProcessLookupError):
+            os.killpg(server.pid, signal.SIGKILL)
         server.wait()
 
 

@@ -10,6 +10,7 @@ than that of its present version, measured on the same rows in the same way.
 from __future__ import annotations
 
 import json
+import logging
 import os
 import shutil
 import tempfile
@@ -55,6 +56,7 @@ def make_servable(folder: Path, options: FineTuneOptions) -> None:
         import mlflow.pyfunc
         from mlflow.models import Model, ModelSignature
         from mlflow.types import ColSpec, DataType, ParamSchema, ParamSpec, Schema
+    logging.getLogger("mlflow").setLevel(logging.ERROR)  # the first import had set its own
 
     generation = options.generation
     asks = Schema(
