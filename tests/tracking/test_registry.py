@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -20,7 +22,7 @@ from twolevers.plan import flat_options
 from twolevers.progress import Silent
 from twolevers.records import DatasetFile
 from twolevers.settings import Home, Settings
-from twolevers.tracking import registry
+from twolevers.tracking import artifacts, registry
 from twolevers.tracking.clean import clean, plan_clean
 from twolevers.tracking.mlflow_tracker import open_run
 from twolevers.tracking.store import Store, open_store
@@ -47,11 +49,19 @@ def finish(home: Home, settings: Settings, store: Store, said: list[str]) -> Fin
     """Makes a run of two epochs with these validation losses; its id."""
 
     def make(
-        *losses: float, data: str = "a" * 64, seed: int = 0, options: FineTuneOptions = OPTIONS
+        *losses: float,
+        data: str = "a" * 64,
+        options: FineTuneOptions = OPTIONS,
+        upload_seconds: float = 60,
     ) -> str:
         params = flat_options(options)
         with open_run(
-            home=home, settings=settings, name="a run", params=params, warn=said.append
+            home=home,
+            settings=settings,
+            name="a run",
+            params=params,
+            warn=said.append,
+            upload_seconds=upload_seconds,
         ) as tracker:
             write_json(tracker.folder / "options.json", options.model_dump(mode="json"))
             tracker.set_tags(
@@ -62,7 +72,7 @@ def finish(home: Home, settings: Settings, store: Store, said: list[str]) -> Fin
             )
             for epoch, loss in enumerate(losses, start=1):
                 folder = tracker.folder / "checkpoints" / f"epoch-{epoch}"
-                write_random_weights(folder, TINY, seed=seed + epoch)
+                write_random_weights(folder, TINY, seed=epoch)
                 metrics = {"val/epoch_loss": loss}
                 tracker.log_metrics(metrics, step=10 * epoch - 1)
                 tracker.log_checkpoint(folder, step=10 * epoch - 1, metrics=metrics)
@@ -164,6 +174,25 @@ def test_a_registry_that_fails_is_said_and_the_run_is_finished(
     assert "the registry is gone" in line
 
 
+def test_an_upload_over_its_limit_is_said_and_the_checkpoint_pointed_to(
+    home: Home, store: Store, finish: Finish, said: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waiting = threading.Event()
+    monkeypatch.setattr(artifacts, "local_path", lambda _uri: None)  # as behind a server
+    monkeypatch.setattr(type(store.client), "log_artifacts", lambda *_: waiting.wait(60))
+    began = time.monotonic()
+    run = store.client.get_run(finish(2.0, upload_seconds=3.0))
+    waiting.set()
+    assert time.monotonic() - began < 50
+    assert run.info.status == "FINISHED"
+    checkpoint = home.run_folder(run.info.run_id) / "checkpoints" / "epoch-1"
+    assert run.data.tags["twolevers.checkpoint"] == str(checkpoint)
+    assert str(checkpoint) in run.data.tags["twolevers.not_stored"]
+    assert "not done after 3 s" in said[-1]
+    # What is not stored cannot be served.
+    assert store.client.search_registered_models() == []
+
+
 def test_clean_keeps_what_an_alias_holds_and_removes_the_rest_whole(
     home: Home, settings: Settings, store: Store, finish: Finish
 ) -> None:
@@ -174,7 +203,7 @@ def test_clean_keeps_what_an_alias_holds_and_removes_the_rest_whole(
     for run_id, there in ((best, True), (middle, False), (newest, True)):
         stored = home.mlflow / "artifacts" / run_id / "artifacts" / "checkpoints" / "epoch-1"
         assert (stored / "model.safetensors").is_file() is there
-    links = [path for path in (home.mlflow / "artifacts" / "models").glob("*/artifacts")]
+    links = list((home.mlflow / "artifacts" / "models").glob("*/artifacts"))
     assert len(links) == 2
     assert all((link / "MLmodel").is_file() for link in links)
 
