@@ -242,7 +242,7 @@ def _is_best(client: MlflowClient, name: str, number: str, tags: Mapping[str, st
 def _version_tags(run: Run, record: Mapping[str, Any]) -> dict[str, str]:
     workload = json.loads(run.data.tags.get(names.WORKLOAD, "{}"))
     return {
-        "val_loss": repr(float(record["metrics"][VAL_LOSS])),
+        "val_loss": f"{record['metrics'][VAL_LOSS]:.6f}",
         "checkpoint": record["name"],
         "step": str(record["step"]),
         "fingerprint": run.data.tags.get(names.FINGERPRINT, ""),
@@ -262,6 +262,6 @@ def _model_text(name: str, run: Run) -> str:
 
 def _version_text(run: Run, record: Mapping[str, Any]) -> str:
     return (
-        f"**validation loss {record['metrics'][VAL_LOSS]:.3f}** after {record['name']} of "
+        f"validation loss {record['metrics'][VAL_LOSS]:.3f} after {record['name']} of "
         f"{run.info.run_name}, on {run.data.params.get('dataset', 'its data')}"
     )

@@ -19,40 +19,38 @@ if TYPE_CHECKING:
     from mlflow.entities import Experiment
 
 KEY = "twolevers"
+VIEW = f"mlflow.sharedViewState.{KEY}"
 COLUMNS = (
-    "params.`model`",
-    f"tags.`{names.HARDWARE}`",
-    "params.`device`",
-    "params.`precision`",
-    "params.`epochs`",
     "metrics.`two_epoch_seconds`",
     "metrics.`tokens_per_second`",
     "metrics.`peak_memory_bytes`",
     "metrics.`best_val_loss`",
     "metrics.`base/exact_match`",
     "metrics.`tuned/exact_match`",
-    "attributes.`Dataset`",
-    "attributes.`Models`",
+    "params.`model`",
+    "params.`device`",
+    "params.`precision`",
+    "params.`epochs`",
+    "params.`dataset`",
+    f"tags.`{names.HARDWARE}`",
     f"tags.`{names.FINGERPRINT}`",
 )
-TAGS = {
-    f"mlflow.sharedViewState.{KEY}": json.dumps({"selectedColumns": COLUMNS}),
-    # Pages for training runs; else MLflow asks what the experiment is for.
-    "mlflow.experimentKind": "custom_model_development",
-}
+"""Beside name, start and duration; the page groups them in this order."""
+TAGS = {VIEW: json.dumps({"selectedColumns": COLUMNS})}
 
 
 def runs_path(experiment_id: str) -> str:
     """The part of the address of the runs that follows the server's."""
-    return f"/#/experiments/{experiment_id}/runs?viewStateShareKey={KEY}"
+    # Without `workflowType` a new browser shows the menu for language model applications.
+    query = f"viewStateShareKey={KEY}&workflowType=machine_learning"
+    return f"/#/experiments/{experiment_id}/runs?{query}"
 
 
 def set_view(client: MlflowClient, experiment: Experiment) -> None:
-    """Give an experiment the view; one written by an older version is replaced.
+    """Give an experiment this version's view.
 
     Raises:
         MlflowException: the store refuses.
     """
-    for key, text in TAGS.items():
-        if experiment.tags.get(key) != text:
-            client.set_experiment_tag(experiment.experiment_id, key, text)
+    if experiment.tags.get(VIEW) != TAGS[VIEW]:
+        client.set_experiment_tag(experiment.experiment_id, VIEW, TAGS[VIEW])
