@@ -18,6 +18,7 @@ import pytest
 from helpers import TINY, write_random_weights
 
 from twolevers.files import write_json
+from twolevers.fingerprint import fingerprint_parts
 from twolevers.options import FineTuneOptions
 from twolevers.plan import flat_options
 from twolevers.settings import Home, Settings
@@ -82,6 +83,8 @@ def finished_run(home: Home, settings: Settings) -> str:
     with open_run(home=home, settings=settings, name="a run", params=params) as tracker:
         write_json(tracker.folder / "options.json", options.model_dump(mode="json"))
         folder = write_random_weights(tracker.folder / "checkpoints" / "epoch-1", TINY)
+        parts = fingerprint_parts(options, "a" * 64)
+        tracker.set_tags({"twolevers.workload": json.dumps(parts)})
         tracker.log_metrics({"val/epoch_loss": 2.0}, step=1)
         tracker.log_checkpoint(folder, step=1, metrics={"val/epoch_loss": 2.0})
     return tracker.run_id

@@ -54,13 +54,8 @@ class InstructionModel(PythonModel):
         """
         asked = {name: value for name, value in (params or {}).items() if value is not None}
         seed = asked.pop("seed", context.model_config["seed"])
-        texts = [""] * len(model_input)
-        if "input" in model_input:
-            texts = model_input["input"].astype(object).fillna("")
-        entries = [
-            Entry(instruction, text, output="")
-            for instruction, text in zip(model_input["instruction"], texts, strict=True)
-        ]
+        rows = model_input.astype(object).fillna("").to_dict("records")
+        entries = [Entry(row["instruction"], row.get("input", ""), output="") for row in rows]
         try:
             options = GenerationOptions.model_validate(
                 {**context.model_config["generation"], **asked}

@@ -231,6 +231,8 @@ def _is_best(client: MlflowClient, name: str, number: str, tags: Mapping[str, st
 
     Losses measured on other rows, or in another way, say nothing of each other: `best` stays.
     """
+    if not tags["data"]:  # what the run reported has not arrived
+        return False
     held = dict(client.get_registered_model(name).aliases).get(BEST)
     if held is None or str(held) == number:
         return True

@@ -35,7 +35,7 @@ COLUMNS = (
     f"tags.`{names.HARDWARE}`",
     f"tags.`{names.FINGERPRINT}`",
 )
-"""Beside name, start and duration; the page groups them in this order."""
+"""Beside name, start and duration; the page sorts them by kind and name."""
 TAGS = {VIEW: json.dumps({"selectedColumns": COLUMNS})}
 
 
