@@ -219,10 +219,12 @@ class MlflowTracker:
             self._register(records)
 
     def _register(self, records: list[dict[str, Any]]) -> None:
-        self.flush()  # the registry reads what the run reported
         self._lock.parent.mkdir(parents=True, exist_ok=True)
 
         def register() -> None:
+            # The registry reads what the run reported.
+            if not self.flush(RETRY_SECONDS if self.writer.failing else CLOSE_SECONDS):
+                raise TimeoutError("it did not take what the run reported")
             with FileLock(self._lock, timeout=LOCK_SECONDS):  # two runs may end at once
                 became = registry.register(self._client, self.run_id, records)
             if became:
