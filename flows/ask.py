@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from twolevers.data.prompt import Entry, find_style
-from twolevers.data.tokenizer import get_tokenizer
+from twolevers.data.prompt import Entry
 from twolevers.device import find_device
 from twolevers.environment import writable_home
 from twolevers.errors import InputError, Problem
-from twolevers.generation.generate import generate
+from twolevers.generation.answerer import Answerer
 from twolevers.models.catalog import GPT2Config, find_model
 from twolevers.models.fetch import fetch_weights
-from twolevers.models.weights import load_model
 from twolevers.options import FineTuneOptions, GenerationOptions
 from twolevers.progress import Silent
 from twolevers.settings import Home, load_settings
@@ -47,13 +45,11 @@ def ask(
             Problem("--base", run, "is a checkpoint of no run, its base is not known", "name a run")
         )
     path, config = _base(trained, home) if base else (_checkpoint(found, run), None)
-    place = find_device(device)
-    model = load_model(path, config, device=place.name)
-    entry = Entry(instruction=instruction, input=text, output="")
-    prompt, _ = find_style(trained.data.prompt_style).render(entry)
-    tokenizer = get_tokenizer()
-    answers = generate(model, [tokenizer.encode(prompt)], options, seed=seed)
-    return tokenizer.decode(answers[0]).strip()
+    answerer = Answerer(
+        path, config, prompt_style=trained.data.prompt_style, device=find_device(device)
+    )
+    [answer] = answerer.answer([Entry(instruction, text, output="")], options, seed=seed)
+    return answer
 
 
 def _base(trained: FineTuneOptions, home: Home) -> tuple[Path, GPT2Config]:

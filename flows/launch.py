@@ -20,7 +20,7 @@ from twolevers.options import FineTuneOptions
 from twolevers.plan import make_plan, options_from
 from twolevers.settings import Home, load_settings
 from twolevers.tracking.runs import plan_run, resume_plan, run_to_continue
-from twolevers.tracking.store import prepare_store
+from twolevers.tracking.store import open_store, prepare_store
 
 # The flow, and what its stages import at first use; the wait for the server has room for it.
 IMPORTED_LATE = (
@@ -161,9 +161,10 @@ def open_ui(which: str, port: int | None) -> None:
         raise InputError(problem)
     tool = [sys.executable, "-m", which]
     if which == "mlflow":
-        store = prepare_store(home, load_settings())
+        store = open_store(home, load_settings())
         print(f"MLflow on http://127.0.0.1:{port}  (Ctrl-C ends it)", flush=True)
-        arguments = ["server", "--backend-store-uri", store, "--workers", "1"]
+        print(f"the runs: http://127.0.0.1:{port}{store.runs_path}", flush=True)
+        arguments = ["server", "--backend-store-uri", store.uri, "--workers", "1"]
         arguments += ["--default-artifact-root", str(home.mlflow / "artifacts")]
     else:
         print(f"Prefect on http://127.0.0.1:{port}  (Ctrl-C ends it)", flush=True)

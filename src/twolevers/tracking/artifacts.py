@@ -43,7 +43,11 @@ def recorded_checkpoints(folder: Path) -> list[dict[str, Any]]:
     return list(read_json(path)) if path.is_file() else []
 
 
-def link_checkpoint(source: Path, target: Path) -> None:
+Add = Callable[[Path], object]
+"""Completes the folder of a checkpoint before it takes its place among the artifacts."""
+
+
+def link_checkpoint(source: Path, target: Path, add: Add | None = None) -> None:
     """A checkpoint folder at a second place, without trainer state, sharing its files."""
     with atomic_folder(target) as temporary:
         for file in sorted(source.rglob("*")):
@@ -55,9 +59,11 @@ def link_checkpoint(source: Path, target: Path) -> None:
                 os.link(file.resolve(), copy)
             except OSError:  # another disk, or one without hard links
                 shutil.copy2(file, copy)
+        if add:
+            add(temporary)
 
 
-def mirror_checkpoints(paths: list[Path], artifacts: Path) -> None:
+def mirror_checkpoints(paths: list[Path], artifacts: Path, add: Add | None = None) -> None:
     """Make `artifacts/checkpoints` hold exactly these checkpoints, and the link `best`."""
     root = artifacts / FOLDER
     root.mkdir(parents=True, exist_ok=True)
@@ -68,7 +74,7 @@ def mirror_checkpoints(paths: list[Path], artifacts: Path) -> None:
         elif old.is_dir() and old.name not in names:
             shutil.rmtree(old)
     for path in paths:
-        link_checkpoint(path, root / path.name)
+        link_checkpoint(path, root / path.name, add)
         best = path.parent / "best"
         if best.is_symlink() and best.resolve() == path.resolve():
             (root / "best").unlink(missing_ok=True)
@@ -76,12 +82,15 @@ def mirror_checkpoints(paths: list[Path], artifacts: Path) -> None:
 
 
 def upload_checkpoints(
-    paths: list[Path], upload: Callable[[str, str], object], scratch: Path
+    paths: list[Path],
+    upload: Callable[[str, str], object],
+    scratch: Path,
+    add: Add | None = None,
 ) -> None:
     """Hand each checkpoint, without trainer state, to `upload(folder, artifact path)`."""
     with tempfile.TemporaryDirectory(dir=scratch, prefix=".upload.") as temporary:
         for path in paths:
-            link_checkpoint(path, Path(temporary) / path.name)
+            link_checkpoint(path, Path(temporary) / path.name, add)
             upload(str(Path(temporary) / path.name), f"{FOLDER}/{path.name}")
 
 

@@ -224,6 +224,9 @@ def _remove_run(run: Run, store: Store, home: Home) -> None:
     )
     for model in models:
         client.delete_logged_model(model.model_id)
+        own = artifacts.local_path(model.artifact_location)
+        if store.local and own and own.parent.name == model.model_id:
+            _remove(own.parent, home)  # a link to the run's checkpoint
     if run.info.lifecycle_stage != "deleted":
         client.delete_run(run_id)
     if store.local:
@@ -248,7 +251,7 @@ def _remove(path: Path, home: Home) -> None:
     if not _inside(path, home):
         raise OSError("it lies outside the home")
     if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path)
+        shutil.rmtree(path)  # links in it are removed, not what they lead to
     else:
         path.unlink(missing_ok=True)
 

@@ -171,6 +171,7 @@ def _relocate(path: Path, old: str, new: str) -> None:
         ("experiments", "artifact_location"),
         ("runs", "artifact_uri"),
         ("logged_models", "artifact_location"),
+        ("model_versions", "source"),
         ("model_versions", "storage_location"),
     )
     with closing(sqlite3.connect(path, timeout=20)) as database, database:

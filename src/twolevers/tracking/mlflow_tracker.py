@@ -16,6 +16,7 @@ from twolevers.tracking.alive import LOCK_TAG, RunLock, close_orphans_in, is_ali
 from twolevers.tracking.leftovers import first_line
 from twolevers.tracking.run_tracker import CLOSE_SECONDS, UPLOAD_SECONDS, MlflowTracker, Warn
 from twolevers.tracking.store import Store, open_store
+from twolevers.tracking.system_metrics import sampled
 from twolevers.versions import environment_tags, user_name
 
 if TYPE_CHECKING:
@@ -74,9 +75,11 @@ def open_run(
             store, run, home, warn=warn, upload_seconds=upload_seconds, resumed=bool(resume)
         )
         _opened[tracker.run_id] = tracker
+        began = run.info.start_time / 1000
         try:
             tracker.log_params(params or {})
-            yield tracker
+            with sampled(lambda figures, at: tracker.log_metrics(figures, step=at), began):
+                yield tracker
         except BaseException as error:
             stopped = isinstance(error, RunStopped) or not isinstance(error, Exception)
             tracker.set_tags({names.ERROR: first_line(error)})

@@ -36,6 +36,9 @@ RERUN_OF = "twolevers.rerun_of"
 """Id of the run that this one repeats."""
 DESCRIPTION = "mlflow.note.content"
 SUMMARY_FILE = "summary.json"
+OPTIONS_FILE = "options.json"
+REGISTERED = "twolevers.registered"
+"""Name and number of the model version that a run became."""
 
 
 def score_metric(role: str, score: str) -> str:

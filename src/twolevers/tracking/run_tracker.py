@@ -12,11 +12,13 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from filelock import FileLock
+
 from twolevers.files import write_json
 from twolevers.records import DatasetFile, TokenisedData
 from twolevers.settings import Home
 from twolevers.time_limit import within
-from twolevers.tracking import artifacts, names
+from twolevers.tracking import artifacts, names, registry
 from twolevers.tracking.leftovers import FILES_NAME, first_line, keep_file, send_files
 from twolevers.tracking.store import Store
 from twolevers.tracking.writer import Writer
@@ -31,6 +33,7 @@ UPLOAD_SECONDS = 600.0
 FILE_SECONDS = 60.0
 RETRY_SECONDS = 2.0
 """How long to wait for a store that did not answer when it was last asked."""
+LOCK_SECONDS = 60.0
 RECORD_KEYS = ("num_train", "num_val", "num_test", "num_rows", "num_dropped", "num_cut")
 
 
@@ -56,6 +59,7 @@ class MlflowTracker:
         self.page = store.run_page(self.run_id)
         """Address of the run in the UI; without a server the part after the server's address."""
         self._client, self._warn, self._upload_seconds = store.client, warn, upload_seconds
+        self._lock = home.mlflow / ".registry.lock"
         self._artifacts = artifacts.local_path(run.info.artifact_uri)
         self._tables: list[dict[str, str]] = json.loads(
             run.data.tags.get("mlflow.loggedArtifacts", "[]")
@@ -178,26 +182,55 @@ class MlflowTracker:
         self.log_metrics(known, step=step)
 
     def store_checkpoints(self) -> None:
-        """Store the checkpoints that still exist as artifacts; without room or in too much time
-        they are only pointed to, and that is said."""
-        paths = [Path(r["path"]) for r in artifacts.recorded_checkpoints(self.folder)]
-        paths = [path for path in paths if path.is_dir()]
+        """Store the checkpoints that still exist as artifacts and register the best; without room
+        or in too much time they are only pointed to, and that is said."""
+        records = artifacts.recorded_checkpoints(self.folder)
+        records = [record for record in records if Path(record["path"]).is_dir()]
+        paths = [Path(record["path"]) for record in records]
         if not paths:
             return
+        options = registry.read_options(self.folder)
+        servable = []
+
+        def add(folder: Path) -> None:
+            if options:
+                done = self._try(
+                    "a checkpoint is stored, but cannot be served",
+                    lambda: registry.make_servable(folder, options),
+                )
+                servable.append(done)
 
         def store() -> None:
             if self._artifacts:
-                artifacts.mirror_checkpoints(paths, self._artifacts)
+                artifacts.mirror_checkpoints(paths, self._artifacts, add)
                 return
             artifacts.upload_checkpoints(
                 paths,
                 lambda folder, to: self._client.log_artifacts(self.run_id, folder, to),
                 self.folder,
+                add,
             )
 
         where = ", ".join(str(path) for path in paths)
-        if self._try(f"checkpoints are not stored with the run, they stay at {where}", store):
-            self.log_file(self.folder / artifacts.RECORDS)
+        if not self._try(f"checkpoints are not stored with the run, they stay at {where}", store):
+            return
+        self.log_file(self.folder / artifacts.RECORDS)
+        if servable and all(servable):
+            self._register(records)
+
+    def _register(self, records: list[dict[str, Any]]) -> None:
+        self._lock.parent.mkdir(parents=True, exist_ok=True)
+
+        def register() -> None:
+            # The registry reads what the run reported.
+            if not self.flush(RETRY_SECONDS if self.writer.failing else CLOSE_SECONDS):
+                raise TimeoutError("it did not take what the run reported")
+            with FileLock(self._lock, timeout=LOCK_SECONDS):  # two runs may end at once
+                became = registry.register(self._client, self.run_id, records)
+            if became:
+                self.set_tags({names.REGISTERED: became})
+
+        self._try("the run's model is not registered", register)
 
     def flush(self, seconds: float = CLOSE_SECONDS) -> bool:
         """Send what has gathered; whether it all arrived within `seconds`."""

@@ -26,7 +26,7 @@ from twolevers.tracking.pages import flow_run_page
 from twolevers.tracking.queries import find_flow_run, find_run
 from twolevers.tracking.run_tracker import MlflowTracker, Warn
 
-OPTIONS_FILE = "options.json"
+OPTIONS_FILE = names.OPTIONS_FILE
 INPUTS_FILE = "inputs.json"
 DATA_FOLDER = "data"
 

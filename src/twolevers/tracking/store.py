@@ -7,6 +7,7 @@ server made would have an `mlflow-artifacts:` location, which only works by that
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import urllib.error
@@ -18,6 +19,7 @@ from urllib.parse import urlsplit
 
 from twolevers.errors import InputError, Problem, TwoleversError
 from twolevers.settings import Home, Settings
+from twolevers.tracking import runs_view
 from twolevers.tracking.artifacts import local_path
 
 if TYPE_CHECKING:
@@ -56,6 +58,11 @@ class Store:
         public = parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl().rstrip("/")
         base = public if parts.scheme in SERVER_SCHEMES else ""
         return f"{base}/#/experiments/{self.experiment_id}/runs/{run_id}"
+
+    @property
+    def runs_path(self) -> str:
+        """Where the UI shows the runs side by side, without the server's address."""
+        return runs_view.runs_path(self.experiment_id)
 
 
 def quiet_mlflow() -> None:
@@ -121,7 +128,7 @@ def find_experiment(client: MlflowClient, name: str, location: str | None) -> st
     experiment = client.get_experiment_by_name(name)
     if experiment is None:
         try:
-            return str(client.create_experiment(name, artifact_location=location))
+            return str(client.create_experiment(name, location, tags=runs_view.TAGS))
         except MlflowException:  # another process was faster
             experiment = client.get_experiment_by_name(name)
             if experiment is None:
@@ -149,6 +156,8 @@ def find_experiment(client: MlflowClient, name: str, location: str | None) -> st
                 "--default-artifact-root, and choose another name (TWOLEVERS_EXPERIMENT=…)",
             )
         )
+    with contextlib.suppress(MlflowException):  # whoever may log runs may not change this
+        runs_view.set_view(client, experiment)
     return str(experiment.experiment_id)
 
 
