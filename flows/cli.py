@@ -122,6 +122,19 @@ def show(
 
 
 @app.command()
+def report(
+    run: Run = "latest",
+    output: Annotated[
+        Path | None, typer.Option(help="file to write (default: report.html in the run's folder)")
+    ] = None,
+) -> None:
+    """Write a run's page again: figures, curves, scores, answers, data, configuration."""
+    from flows.report import report as write
+
+    write(run, output)
+
+
+@app.command()
 def rerun(run: Run = "latest") -> None:
     """Repeat a run exactly and compare the losses; `latest` is the newest that finished."""
     with quick_imports():
