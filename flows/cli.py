@@ -147,11 +147,12 @@ def rerun(run: Run = "latest") -> None:
 def compare(
     runs: Annotated[list[str], typer.Argument(help=f"two runs or more: {RUN_HELP}", metavar="RUN")],
     json: AsJson = False,
+    output: Annotated[Path | None, typer.Option(help="write it as a page into this file")] = None,
 ) -> None:
     """What the difference in time between runs can be put down to: the model, the device?"""
     from flows.compare import compare as show
 
-    show(runs, json)
+    show(runs, json, output)
 
 
 @app.command()
