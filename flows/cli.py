@@ -122,6 +122,19 @@ def show(
 
 
 @app.command()
+def report(
+    run: Run = "latest",
+    output: Annotated[
+        Path | None, typer.Option(help="file to write (default: report.html in the run's folder)")
+    ] = None,
+) -> None:
+    """Write a run's page again: figures, curves, scores, answers, data, configuration."""
+    from flows.report import report as write
+
+    write(run, output)
+
+
+@app.command()
 def rerun(run: Run = "latest") -> None:
     """Repeat a run exactly and compare the losses; `latest` is the newest that finished."""
     with quick_imports():
@@ -134,11 +147,12 @@ def rerun(run: Run = "latest") -> None:
 def compare(
     runs: Annotated[list[str], typer.Argument(help=f"two runs or more: {RUN_HELP}", metavar="RUN")],
     json: AsJson = False,
+    output: Annotated[Path | None, typer.Option(help="write it as a page into this file")] = None,
 ) -> None:
     """What the difference in time between runs can be put down to: the model, the device?"""
     from flows.compare import compare as show
 
-    show(runs, json)
+    show(runs, json, output)
 
 
 @app.command()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from pathlib import Path
 
 from rich.markup import escape
 from rich.table import Table
@@ -11,6 +12,9 @@ from rich.table import Table
 from flows.terminal import console
 from twolevers.compare import Bars, Difference, TimedRun, differences, find_timed
 from twolevers.environment import writable_home
+from twolevers.files import write_output
+from twolevers.report.again import reported_run
+from twolevers.report.comparison_page import comparison_html
 from twolevers.report.table import runs_text
 from twolevers.report.texts import seconds_text
 from twolevers.settings import load_settings
@@ -20,8 +24,11 @@ from twolevers.tracking.timings import list_timings
 BAR_WIDTH = 32
 
 
-def compare(runs: Sequence[str], as_json: bool) -> None:
+def compare(runs: Sequence[str], as_json: bool, output: Path | None = None) -> None:
     """Print each pair of the runs with what it differs in, and the ratio where it means something.
+
+    Args:
+        output: file to write all of it into, as a page.
 
     Raises:
         InputError: no such run, one without a two-epoch time, or fewer than two.
@@ -30,6 +37,10 @@ def compare(runs: Sequence[str], as_json: bool) -> None:
     found = [find_run(run, home, settings) for run in runs]
     timed = find_timed(list_timings(home, settings), found)
     pairs = differences(timed)
+    if output:
+        reported = [reported_run(one.run, home, settings) for one in timed]
+        print(f"Written to {write_output(output, comparison_html(timed, pairs, reported))}")
+        return
     if as_json:
         print(json.dumps([_as_json(pair) for pair in pairs], indent=2, ensure_ascii=False))
         return

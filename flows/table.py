@@ -16,7 +16,7 @@ from flows.terminal import console
 from twolevers.compare import Direction, along
 from twolevers.environment import writable_home
 from twolevers.errors import InputError, Problem, did_you_mean
-from twolevers.files import atomic_file
+from twolevers.files import write_output
 from twolevers.grid import Grid, grid_table
 from twolevers.options import Precision
 from twolevers.orderings import orderings
@@ -195,15 +195,7 @@ def _write(content: str | bytes, output: Path | None, form: str) -> None:
     if output is None and isinstance(content, str):
         print(content, end="")
         return
-    path = output or Path(f"run-time-table.{form}")
-    data = content.encode("utf-8") if isinstance(content, str) else content
-    try:
-        with atomic_file(path) as temporary:
-            temporary.write_bytes(data)
-    except OSError as error:
-        raise InputError(
-            Problem("--output", str(path), f"cannot be written ({error.strerror})", "name another")
-        ) from error
+    path = write_output(output or Path(f"run-time-table.{form}"), content)
     print(f"Written to {path}")
 
 

@@ -13,8 +13,8 @@ from rich.table import Table
 from flows.addresses import web_addresses
 from flows.terminal import console
 from twolevers.plan import Plan
-from twolevers.report.texts import SCORE_LABELS, seconds_text
-from twolevers.report.write import read_answers
+from twolevers.report.texts import SCORE_LABELS, seconds_text, shown
+from twolevers.report.write import REPORT_FILE, read_answers
 from twolevers.settings import Home
 
 
@@ -45,7 +45,8 @@ def print_summary(summary: Mapping[str, Any], home: Home) -> None:
     answers = read_answers(home.run_folder(run_id), 5)
     if answers:
         console.print(_answers(answers))
-    console.print(grid(_next_steps(summary, run_id[:8], answers)))
+    report = home.run_folder(run_id) / REPORT_FILE
+    console.print(grid(_next_steps(summary, run_id[:8], answers, report)))
 
 
 def _figures(summary: Mapping[str, Any]) -> dict[str, str]:
@@ -58,21 +59,21 @@ def _figures(summary: Mapping[str, Any]) -> dict[str, str]:
         "device": f"{summary['device']}: {hardware}{threads}, {summary['precision']}",
         "two epochs": seconds_text(summary["two_epoch_seconds"]),
         "training": f"{seconds_text(summary['train_seconds'])}, "
-        f"{_shown(summary['tokens_per_second'], '{:,.0f} tokens/s')}",
-        "peak memory": _shown(_mebibytes(summary["peak_memory_bytes"]), "{:,.0f} MiB"),
+        f"{shown(summary['tokens_per_second'], '{:,.0f} tokens/s')}",
+        "peak memory": shown(_mebibytes(summary["peak_memory_bytes"]), "{:,.0f} MiB"),
     }
     for split in ("train", "val"):
-        before, after = (
-            _number(summary.get(f"{split}_loss_{when}")) for when in ("before", "after")
-        )
+        before, after = (shown(summary.get(f"{split}_loss_{when}")) for when in ("before", "after"))
         figures[f"{split} loss"] = f"{before} → {after}"
     return figures
 
 
 def _next_steps(
-    summary: Mapping[str, Any], run: str, answers: list[dict[str, Any]]
+    summary: Mapping[str, Any], run: str, answers: list[dict[str, Any]], report: Path
 ) -> dict[str, str]:
     steps = {"checkpoint": _short(summary["checkpoint"]), "run": str(summary["mlflow_run_id"])}
+    if report.is_file():
+        steps["report"] = _short(str(report))
     if summary["status"] in ("KILLED", "FAILED"):
         steps["continue"] = f"twolevers fine-tune --resume {run}"
     if summary["checkpoint"]:
@@ -101,7 +102,7 @@ def _scores(summary: Mapping[str, Any]) -> Table:
     for role in ("base", "tuned"):
         table.add_column(role, justify="right")
     for name, label in SCORE_LABELS.items():
-        table.add_row(label, *(_number(summary[role][name]) for role in ("base", "tuned")))
+        table.add_row(label, *(shown(summary[role][name]) for role in ("base", "tuned")))
     return table
 
 
@@ -138,14 +139,6 @@ def _plain(text: str) -> str:
 def _cut(text: str, length: int = 120) -> str:
     text = text.strip()
     return text if len(text) <= length else text[: length - 1] + "…"
-
-
-def _number(value: float | None) -> str:
-    return _shown(value, "{:.3f}")
-
-
-def _shown(value: float | None, form: str) -> str:
-    return "–" if value is None else form.format(value)
 
 
 def _mebibytes(value: int | None) -> float | None:

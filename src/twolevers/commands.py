@@ -25,8 +25,7 @@ def fine_tune_command(params: Mapping[str, str], **levers: str) -> str:
             words += [flag(name), value]
     for _, name, field in option_fields():
         value = params.get(name)
-        default = str(field.get_default(call_default_factory=True))
-        if name in LEVERS or value in (None, "None", "", default) or _is_own(name, params):
+        if name in LEVERS or value in (None, "None", "") or is_default(name, params):
             continue
         if name == "weights" and "model" in levers:
             continue
@@ -35,6 +34,13 @@ def fine_tune_command(params: Mapping[str, str], **levers: str) -> str:
         else:
             words += [flag(name), str(value)]
     return shlex.join(words)
+
+
+def is_default(name: str, params: Mapping[str, str]) -> bool:
+    """Whether an option of a run has the value that it has where nothing is said about it."""
+    field = next(field for _, option, field in option_fields() if option == name)
+    default = str(field.get_default(call_default_factory=True))
+    return params.get(name) == default or _is_own(name, params)
 
 
 def _is_own(name: str, params: Mapping[str, str]) -> bool:

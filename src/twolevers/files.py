@@ -12,6 +12,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from twolevers.errors import InputError, Problem
+
 
 def sha256_of(path: Path) -> str:
     """SHA-256 of a file's content, lower-case hex."""
@@ -63,6 +65,22 @@ def atomic_folder(path: Path) -> Iterator[Path]:
             temporary.replace(path)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
+
+
+def write_output(path: Path, content: str | bytes) -> Path:
+    """A file that the user named, text in UTF-8; whole or not there.
+
+    Raises:
+        InputError: it cannot be written there.
+    """
+    try:
+        with atomic_file(path) as temporary:
+            temporary.write_bytes(content.encode("utf-8") if isinstance(content, str) else content)
+    except OSError as error:
+        raise InputError(
+            Problem("--output", str(path), f"cannot be written ({error.strerror})", "name another")
+        ) from error
+    return path
 
 
 def write_json(path: Path, value: Any) -> None:

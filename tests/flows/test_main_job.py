@@ -101,7 +101,15 @@ def test_run_is_tracked(done: tuple[Command, str], summary: dict[str, Any]) -> N
     assert tags["twolevers.fingerprint"] == summary["fingerprint"]
     assert inputs == (1,)
     [artifacts] = (home / "mlflow").rglob(f"{run_id}/artifacts")
-    for name in ("responses.json", "scores.json", "loss-curve.png", "summary.json", "ledger.json"):
+    for name in (
+        "responses.json",
+        "scores.json",
+        "loss-curve.png",
+        "report.html",
+        "charts.html",
+        "summary.json",
+        "ledger.json",
+    ):
         assert (artifacts / name).is_file()
     stored = next(artifacts.rglob("epoch-2/model.safetensors"))
     assert stored.samefile(Path(summary["checkpoint"]) / "model.safetensors")  # stored once

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from twolevers.errors import TwoleversError
 from twolevers.files import atomic_file
@@ -57,3 +58,30 @@ def read_answers(responses: Responses) -> list[Answer]:
             "generate them again"
         )
     return answers
+
+
+def read_pairs(folders: Iterable[Path]) -> list[dict[str, Any]]:
+    """Both models' answers side by side: the entry's fields, `base` and `tuned`, in the data's
+    order. None where one of the two files is missing or they do not belong together.
+
+    Args:
+        folders: where `responses-base.jsonl` and `responses-tuned.jsonl` may lie.
+    """
+    places = list(folders)
+    files = (
+        next((f for p in places if (f := p / f"responses-{role}.jsonl").is_file()), None)
+        for role in ("base", "tuned")
+    )
+    try:
+        # Not `splitlines`: JSON leaves line separators of Unicode as they are.
+        base, tuned = (
+            [json.loads(line) for line in file.read_text(encoding="utf-8").split("\n") if line]
+            for file in files
+            if file
+        )
+        return [
+            {**after, "base": before["model_response"], "tuned": after["model_response"]}
+            for before, after in zip(base, tuned, strict=True)
+        ]
+    except (ValueError, KeyError):
+        return []

@@ -5,14 +5,16 @@ from __future__ import annotations
 from base64 import b64encode
 from collections.abc import Iterable
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from twolevers.files import atomic_file
 from twolevers.orderings import orderings
 from twolevers.published import PublishedTable
 from twolevers.report.table import HOW_TO_READ, about, cell_notes, mark_of, ordering_text
-from twolevers.report.texts import seconds_text
+from twolevers.report.texts import seconds_text, shown
 from twolevers.run_times import RunTimes
 
 
@@ -21,7 +23,7 @@ def _environment() -> Environment:
     environment = Environment(
         loader=PackageLoader("twolevers.report"), autoescape=True, undefined=StrictUndefined
     )
-    environment.filters["seconds_text"] = seconds_text
+    environment.filters |= {"seconds_text": seconds_text, "shown": shown}
     environment.globals |= {"mark_of": mark_of, "cell_notes": cell_notes}
     return environment
 
@@ -29,6 +31,13 @@ def _environment() -> Environment:
 def render(template: str, **values: Any) -> str:
     """One of the templates beside this file, everything escaped."""
     return _environment().get_template(template).render(**values)
+
+
+def write_page(path: Path, html: str) -> Path:
+    """A page as a file, whole or not at all."""
+    with atomic_file(path) as temporary:
+        temporary.write_text(html, encoding="utf-8")
+    return path
 
 
 def table_html(

@@ -131,6 +131,21 @@ def seconds_text(seconds: float | None) -> str:
     return f"{minutes} min {rest:02d} s"
 
 
+def shown(value: float | None, form: str = "{:.3f}") -> str:
+    """A figure for people, `–` where nobody measured."""
+    return "–" if value is None else form.format(value)
+
+
+def option_text(value: str | None) -> str:
+    """An option as it was tracked, in a person's words: `yes`, `no`, `–` where it is not set."""
+    return {None: "–", "None": "–", "True": "yes", "False": "no"}.get(value, str(value))
+
+
+def memory_text(num_bytes: float | None) -> str:
+    """`811 MiB`, `–` where nobody measured."""
+    return shown(num_bytes and num_bytes / 2**20, "{:,.0f} MiB")
+
+
 def picture_text(png: bytes, title: str) -> str:
     """A picture inside a Markdown text, for pages that cannot reach the file."""
     return f"![{title}](data:image/png;base64,{b64encode(png).decode()})"

@@ -1,15 +1,18 @@
-"""What a finished run leaves to look at: summary, tables, picture; in its folder and tracked."""
+"""What a finished run leaves to look at: summary, tables, picture and pages; in its folder and
+tracked."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from twolevers.evaluation.frames import responses_frame, scores_frame
 from twolevers.files import read_json
 from twolevers.fingerprint import workload_fingerprint
+from twolevers.generation.answers import read_pairs
+from twolevers.plan import flat_options
 from twolevers.records import (
     FineTuneRun,
     Responses,
@@ -19,13 +22,20 @@ from twolevers.records import (
     TokenisedData,
     TrainingResult,
 )
+from twolevers.report.charts import charts_html
+from twolevers.report.pages import write_page
 from twolevers.report.pictures import loss_curve
+from twolevers.report.reported import CURVES, from_summary
+from twolevers.report.run_page import run_html
 from twolevers.report.texts import describe
 from twolevers.tracking.pages import flow_run_page
 from twolevers.tracking.protocol import Tracker
+from twolevers.versions import environment_tags
 
 SUMMARY_FILE = "summary.json"
 PICTURE_FILE = "loss-curve.png"
+REPORT_FILE = "report.html"
+CHARTS_FILE = "charts.html"
 
 
 def write_report(
@@ -41,21 +51,34 @@ def write_report(
     scored = {score.role: score for score in scores}
     summary = summarise(run, data, training, scored)
     tracker.log_summary(summary.model_dump(mode="json"), step=training.steps)
+    curves = tracker.read_metrics(CURVES)
     picture = loss_curve(
         run.folder / PICTURE_FILE,
-        train=tracker.read_metric("train/eval_loss"),
-        val=tracker.read_metric("val/loss"),
+        train=curves["train/eval_loss"],
+        val=curves["val/loss"],
         tokens_per_step=training.tokens / max(training.steps, 1),
         title=f"{run.options.model} on {run.hardware}, {data.dataset}",
     )
     tracker.log_table(responses_frame(answered["base"], answered["tuned"]), "responses.json")
     tracker.log_table(scores_frame(scored["base"], scored["tuned"]), "scores.json")
-    for file in (picture, *(answer.path for answer in responses)):
-        tracker.log_file(file)
-    tracker.log_metrics(times(training), step=training.steps)
+    timed = times(training, responses)
+    tracker.log_metrics(timed, step=training.steps)
     tracker.set_description(
         describe(summary, {"flow run in Prefect": flow_run_page(run.flow_run_id)})
     )
+    reported = from_summary(
+        summary,
+        params=flat_options(run.options),
+        tags=environment_tags(),
+        metrics=timed,
+        curves=curves,
+        folder=run.folder,
+    )
+    page = write_page(run.folder / REPORT_FILE, run_html(reported))
+    with TemporaryDirectory() as folder:
+        charts = write_page(Path(folder) / CHARTS_FILE, charts_html(reported))
+        for file in (picture, page, charts, *(answer.path for answer in responses)):
+            tracker.log_file(file)
     return summary
 
 
@@ -94,29 +117,20 @@ def summarise(
     )
 
 
-def times(training: TrainingResult) -> dict[str, float]:
+def times(training: TrainingResult, responses: Sequence[Responses]) -> dict[str, float]:
     """Where the run's time went, by the tracked names; the summary holds the rest."""
     return {
         "time/steps": training.step_seconds,
         "time/evaluation": training.eval_seconds,
         "time/checkpoints": training.checkpoint_seconds,
+        "time/generation": sum(answered.seconds for answered in responses),
         "best_val_loss": training.best_val_loss,
     }
 
 
 def read_answers(folder: Path, count: int) -> list[dict[str, Any]]:
     """`count` answers of both models side by side, of as many kinds of task as there are."""
-    files = {role: folder / f"responses-{role}.jsonl" for role in ("base", "tuned")}
-    if not all(file.is_file() for file in files.values()):
-        return []
-    base, tuned = (
-        [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
-        for file in files.values()
-    )
-    pairs = [
-        {**answer, "base": before["model_response"], "tuned": answer["model_response"]}
-        for before, answer in zip(base, tuned, strict=True)
-    ]
+    pairs = read_pairs([folder])
     first_of_kind = {
         pair.get("kind") or index: index for index, pair in reversed(list(enumerate(pairs)))
     }

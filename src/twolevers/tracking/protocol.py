@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -22,8 +22,8 @@ class Tracker(Protocol):
         """Metrics of one step, `tokens` seen so far. Returns at once; a value that is not finite
         becomes a tag. Metrics logged a second time for a step (after a resume) replace nothing."""
 
-    def read_metric(self, name: str) -> list[tuple[int, float]]:
-        """What was logged of a metric, (step, value), steps rising, the last value of each."""
+    def read_metrics(self, metrics: Iterable[str]) -> dict[str, list[tuple[int, float]]]:
+        """What was logged of each metric: (step, value), steps rising, the last value of each."""
 
     def set_tags(self, tags: Mapping[str, str]) -> None:
         """Tags of the run."""
@@ -54,8 +54,8 @@ class NullTracker:
 
     def log_metrics(self, metrics: Mapping[str, float], *, step: int, tokens: int = 0) -> None: ...
 
-    def read_metric(self, name: str) -> list[tuple[int, float]]:
-        return []
+    def read_metrics(self, metrics: Iterable[str]) -> dict[str, list[tuple[int, float]]]:
+        return {name: [] for name in metrics}
 
     def set_tags(self, tags: Mapping[str, str]) -> None: ...
 

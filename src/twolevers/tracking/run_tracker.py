@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import json
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +19,7 @@ from twolevers.records import DatasetFile, TokenisedData
 from twolevers.settings import Home
 from twolevers.time_limit import within
 from twolevers.tracking import artifacts, names, registry
+from twolevers.tracking.curves import metric_history
 from twolevers.tracking.leftovers import FILES_NAME, first_line, keep_file, send_files
 from twolevers.tracking.store import Store
 from twolevers.tracking.writer import Writer
@@ -75,18 +76,17 @@ class MlflowTracker:
         """Metrics of one step; `tokens`, where given, is logged as `train/tokens`."""
         self.writer.put_metrics(metrics, step, tokens)
 
-    def read_metric(self, name: str) -> list[tuple[int, float]]:
-        """(step, value) of what MLflow holds of a metric; empty where it does not answer."""
+    def read_metrics(self, metrics: Iterable[str]) -> dict[str, list[tuple[int, float]]]:
+        """(step, value) of what MLflow holds of each metric; empty where it does not answer."""
         self.flush(RETRY_SECONDS if self.writer.failing else CLOSE_SECONDS)
-        found: dict[int, float] = {}
+        found: dict[str, list[tuple[int, float]]] = {name: [] for name in metrics}
 
         def read() -> None:
-            history = self._client.get_metric_history(self.run_id, name)
-            for metric in sorted(history, key=lambda metric: metric.timestamp):
-                found[metric.step] = metric.value
+            for name in found:
+                found[name] = metric_history(self._client, self.run_id, name)
 
-        self._try(f"the course of {name} is not drawn", read)
-        return sorted(found.items())
+        self._try("the course of its metrics is not drawn", read)
+        return found
 
     def set_tags(self, tags: Mapping[str, str]) -> None:
         """Tags of the run; a later value replaces an earlier one."""
