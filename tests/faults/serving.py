@@ -74,11 +74,17 @@ class Servers:
         return Home(self.command.home)
 
     def post(self, path: str, body: dict[str, Any] | None = None) -> Any:
-        answer = httpx.post(f"{self.prefect}/api{path}", json=body or {}, timeout=60)
-        return answer.raise_for_status().json()
+        return self._ask("POST", path, json=body or {})
 
     def get(self, path: str) -> Any:
-        return httpx.get(f"{self.prefect}/api{path}", timeout=60).raise_for_status().json()
+        return self._ask("GET", path)
+
+    def _ask(self, method: str, path: str, **body: Any) -> Any:
+        def answer() -> httpx.Response | None:
+            found = httpx.request(method, f"{self.prefect}/api{path}", timeout=60, **body)
+            return None if found.status_code == 503 else found  # its database is busy: ask again
+
+        return wait_until(answer, f"{path} is answered").raise_for_status().json()
 
     def press_run(
         self, deployment: str, environment: dict[str, str] | None = None, **parameters: Any
