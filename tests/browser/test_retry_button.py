@@ -10,7 +10,10 @@ from servers import Servers, wait_until
 
 from twolevers.files import sha256_of
 
-KEPT = ("fetch dataset", "fetch weights", "tokenise", "fine-tune", "generate with the base")
+KEPT = (
+    "fetch dataset", "fetch weights", "tokenise", "forecast", "fine-tune",
+    "generate with the base",
+)  # fmt: skip
 ANEW = ("generate with the tuned", "evaluate the base", "evaluate the tuned", "report")
 
 
