@@ -13,7 +13,7 @@ from rich.table import Table
 from flows.addresses import web_addresses
 from flows.terminal import console
 from twolevers.plan import Plan
-from twolevers.report.texts import SCORE_LABELS, seconds_text, shown
+from twolevers.report.texts import SCORE_LABELS, memory_text, seconds_text, shown
 from twolevers.report.write import REPORT_FILE, read_answers
 from twolevers.settings import Home
 
@@ -60,7 +60,7 @@ def _figures(summary: Mapping[str, Any]) -> dict[str, str]:
         "two epochs": seconds_text(summary["two_epoch_seconds"]),
         "training": f"{seconds_text(summary['train_seconds'])}, "
         f"{shown(summary['tokens_per_second'], '{:,.0f} tokens/s')}",
-        "peak memory": shown(_mebibytes(summary["peak_memory_bytes"]), "{:,.0f} MiB"),
+        "peak memory": memory_text(summary["peak_memory_bytes"]),
     }
     for split in ("train", "val"):
         before, after = (shown(summary.get(f"{split}_loss_{when}")) for when in ("before", "after"))
@@ -139,10 +139,6 @@ def _plain(text: str) -> str:
 def _cut(text: str, length: int = 120) -> str:
     text = text.strip()
     return text if len(text) <= length else text[: length - 1] + "…"
-
-
-def _mebibytes(value: int | None) -> float | None:
-    return None if value is None else value / 2**20
 
 
 def _short(path: str | None) -> str:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 import pytest
 from ended_run import SUMMARY, ended_run, unfinished_run
+from playwright.sync_api import Browser
 
 from twolevers.compare import differences, find_timed
 from twolevers.report.charts import charts_html, figures
@@ -22,11 +20,6 @@ from twolevers.run_times import run_times
 from twolevers.tracking.run_info import RunInfo
 from twolevers.tracking.timings import COLUMNS
 
-playwright = pytest.importorskip(
-    "playwright.sync_api", reason="the package playwright is not installed"
-)
-FLAGS = ("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run")
-FLAGS += ("--disable-background-networking", "--disable-component-update", "--disable-sync")
 WIDTHS = (1100, 390)
 SLOW = 120_000
 """Milliseconds that a loaded machine may take."""
@@ -42,17 +35,6 @@ CONTRAST = """selector => {
   const [high, low] = [light(ink), light(paper)].sort((a, b) => b - a);
   return { ratio: (high + 0.05) / (low + 0.05), dark: light(paper) < 0.2 };
 }"""
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    chromium = shutil.which("chromium")
-    if chromium is None:
-        pytest.skip("chromium is not installed (Debian: apt-get install chromium)")
-    with playwright.sync_playwright() as running:
-        started = running.chromium.launch(executable_path=chromium, args=FLAGS, timeout=SLOW)
-        yield started
-        started.close()
 
 
 @pytest.fixture(scope="module")
@@ -106,7 +88,7 @@ def _of_several(run: Reported) -> dict[str, str]:
 class Opened:
     """A page that was opened; remembers what it asked for and what went wrong."""
 
-    def __init__(self, browser: Any, path: Path, width: int, scheme: str) -> None:
+    def __init__(self, browser: Browser, path: Path, width: int, scheme: str) -> None:
         self.page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
         self.page.set_default_timeout(SLOW)
         self.requests: list[str] = []
@@ -138,7 +120,7 @@ class Opened:
 @pytest.mark.parametrize("width", WIDTHS)
 @pytest.mark.parametrize("name", ["run", "unfinished", "comparison", "table"])
 def test_a_page_fits_its_window_and_can_be_read(
-    browser: Any, pages: dict[str, Path], name: str, width: int, scheme: str
+    browser: Browser, pages: dict[str, Path], name: str, width: int, scheme: str
 ) -> None:
     with Opened(browser, pages[name], width, scheme) as opened:
         assert opened.overhang == 0
@@ -150,7 +132,7 @@ def test_a_page_fits_its_window_and_can_be_read(
         assert opened.faults == []
 
 
-def test_a_page_is_printed_on_white(browser: Any, pages: dict[str, Path]) -> None:
+def test_a_page_is_printed_on_white(browser: Browser, pages: dict[str, Path]) -> None:
     with Opened(browser, pages["run"], 700, "dark") as opened:
         opened.page.emulate_media(media="print", color_scheme="dark")
         assert not opened.page.evaluate(CONTRAST, "h1")["dark"]
@@ -158,7 +140,7 @@ def test_a_page_is_printed_on_white(browser: Any, pages: dict[str, Path]) -> Non
         assert opened.page.pdf(format="A4").startswith(b"%PDF")
 
 
-def test_both_colour_schemes_draw_the_curves(browser: Any, pages: dict[str, Path]) -> None:
+def test_both_colour_schemes_draw_the_curves(browser: Browser, pages: dict[str, Path]) -> None:
     strokes = []
     for scheme in ("light", "dark"):
         with Opened(browser, pages["run"], 390, scheme) as opened:
@@ -171,7 +153,7 @@ def test_both_colour_schemes_draw_the_curves(browser: Any, pages: dict[str, Path
 
 
 def test_the_charts_are_drawn_in_a_frame_that_may_fetch_nothing(
-    browser: Any, tmp_path: Path
+    browser: Browser, tmp_path: Path
 ) -> None:
     """As MLflow's page of artifacts shows them."""
     run = ended_run(tmp_path / "run")
