@@ -61,7 +61,7 @@ def done(
     data.write_text(json.dumps(entries), encoding="utf-8")
     command = Command(folder, {"PREFECT_API_URL": server, "PREFECT_UI_URL": UI})
     home.prefect.mkdir()
-    running = {"MLflow": Running(pid=None, since=now(), address=mlflow_server)}
+    running = {"MLflow": Running(pid=os.getpid(), since=now(), address=mlflow_server)}
     with up_lock(home):
         write_record(home, Record(pid=os.getpid(), since=now(), running=running))
         command.run("fine-tune", "--dataset", str(data), "--max-new-tokens", "4")
