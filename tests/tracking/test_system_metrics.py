@@ -10,6 +10,8 @@ from twolevers.tracking.mlflow_tracker import open_run
 from twolevers.tracking.store import Store
 from twolevers.tracking.system_metrics import memory, sampled
 
+MEMORY = "system/memory_mebibytes"
+
 
 def test_memory_is_what_the_system_says() -> None:
     figures = memory()
@@ -18,7 +20,7 @@ def test_memory_is_what_the_system_says() -> None:
     listed = subprocess.run(
         ["ps", "-o", "rss=", "-p", str(os.getpid())], capture_output=True, text=True, check=True
     )
-    assert figures["system/memory_mebibytes"] == pytest.approx(int(listed.stdout) / 1024, rel=0.1)
+    assert figures[MEMORY] == pytest.approx(int(listed.stdout) / 1024, rel=0.1)
 
 
 def test_processor_time_and_seconds_are_those_of_the_clock() -> None:
@@ -41,7 +43,7 @@ def test_a_run_has_a_curve_of_its_memory(home: Home, settings: Settings, store: 
         found: list[tuple[int, float]] = []
         while len(found) < 2 and time.monotonic() < deadline:
             time.sleep(0.2)
-            found = tracker.read_metric("system/memory_mebibytes")
+            found = tracker.read_metrics([MEMORY])[MEMORY]
     steps = [step for step, _ in found]
     assert steps == sorted(set(steps))
     assert all(value > 20 for _, value in found)
@@ -49,6 +51,6 @@ def test_a_run_has_a_curve_of_its_memory(home: Home, settings: Settings, store: 
     with open_run(home=home, settings=settings, name="a run", resume=tracker.run_id) as again:
         while len(found) < 3 and time.monotonic() < deadline:
             time.sleep(0.2)
-            found = again.read_metric("system/memory_mebibytes")
+            found = again.read_metrics([MEMORY])[MEMORY]
     assert len(found) >= 3
     assert found[-1][0] > steps[-1]
