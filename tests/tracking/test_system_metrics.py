@@ -20,7 +20,7 @@ def test_memory_is_what_the_system_says() -> None:
     listed = subprocess.run(
         ["ps", "-o", "rss=", "-p", str(os.getpid())], capture_output=True, text=True, check=True
     )
-    assert figures["system/memory_mebibytes"] == pytest.approx(int(listed.stdout) / 1024, rel=0.1)
+    assert figures[MEMORY] == pytest.approx(int(listed.stdout) / 1024, rel=0.1)
 
 
 def test_processor_time_and_seconds_are_those_of_the_clock() -> None:
