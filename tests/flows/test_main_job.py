@@ -92,7 +92,9 @@ def test_run_is_tracked(done: tuple[Command, str], summary: dict[str, Any]) -> N
         ).fetchone()
         params = dict(database.execute("select key, value from params").fetchall())
         tags = dict(database.execute("select key, value from tags").fetchall())
-        inputs = database.execute("select count(*) from inputs").fetchone()
+        inputs = database.execute(
+            "select count(*) from inputs where source_type = 'DATASET'"
+        ).fetchone()
     assert steps == (232, 231)
     assert params["epochs"] == "2"
     assert params["batch_size"] == "8"
