@@ -6,13 +6,12 @@ import os
 import socket
 import subprocess
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import httpx
-import pytest
 from command import Command
+from serving import is_living, read_until_ready
 
 from flows.running import last_record, server_address
 from flows.server_process import children_of
@@ -21,33 +20,6 @@ from twolevers.settings import Home
 
 FLOWS = ("fine-tune", "rerun", "run-time-table")
 DEPLOYMENTS = {*FLOWS, *(f"{name}-cuda" for name in FLOWS)}
-
-
-@pytest.fixture
-def ports() -> list[int]:
-    """Two free ports."""
-    with socket.socket() as one, socket.socket() as other:
-        for probe in (one, other):
-            probe.bind(("127.0.0.1", 0))
-        return [int(probe.getsockname()[1]) for probe in (one, other)]
-
-
-@pytest.fixture
-def command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Command:
-    """The command over an empty home, with no server set."""
-    for name in ("PREFECT_API_URL", "PREFECT_UI_URL", "TWOLEVERS_TRACKING_URI"):
-        monkeypatch.delenv(name, raising=False)
-    return Command(tmp_path)
-
-
-@pytest.fixture
-def started() -> Iterator[list[subprocess.Popen[str]]]:
-    """Processes of a test; what it leaves is killed, and what that had started ends by itself."""
-    processes: list[subprocess.Popen[str]] = []
-    yield processes
-    for process in processes:
-        process.kill()
-        process.communicate()
 
 
 def test_nothing_runs(command: Command) -> None:
@@ -79,7 +51,7 @@ def test_up_serves_until_down(
 
     first = command.start("up", *options)
     started.append(first)
-    shown = _read_until_ready(first)
+    shown = read_until_ready(first)
     assert prefect in shown
     assert mlflow in shown
     assert httpx.get(f"{prefect}/api/health").json() is True
@@ -121,7 +93,7 @@ def test_up_serves_until_down(
     # The same databases again; and killed, it takes all that it had started with it.
     second = command.start("up", *options)
     started.append(second)
-    _read_until_ready(second)
+    read_until_ready(second)
     assert _schedules(prefect) == {"weekly": False, "nightly": True}
     family = _family(home)
     second.kill()
@@ -131,16 +103,6 @@ def test_up_serves_until_down(
         time.sleep(0.1)
     assert not _living(family)
     assert command.run("status", status=1).count("not running") == 3
-
-
-def _read_until_ready(process: subprocess.Popen[str]) -> str:
-    shown = ""
-    assert process.stdout
-    for line in process.stdout:
-        shown += line
-        if line.startswith("Ready"):
-            return shown
-    pytest.fail(f"up ended: {shown}\n{process.communicate()[1]}")
 
 
 def _post(address: str, path: str, body: dict[str, Any] | None = None) -> Any:
@@ -182,13 +144,4 @@ def _family(home: Home) -> set[int]:
 
 
 def _living(pids: set[int]) -> set[int]:
-    living = set()
-    for pid in pids:
-        state = Path(f"/proc/{pid}/stat")
-        try:
-            os.kill(pid, 0)
-            if not state.exists() or state.read_text().rsplit(")", 1)[1].split()[0] != "Z":
-                living.add(pid)
-        except OSError:
-            continue
-    return living
+    return {pid for pid in pids if is_living(pid)}
