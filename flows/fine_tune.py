@@ -10,7 +10,7 @@ from prefect.states import Cancelled, State
 
 from flows.addresses import mlflow_address
 from flows.form import Option
-from tasks.artifacts import show_results
+from tasks.artifacts import show_results, show_stopped
 from tasks.evaluate import evaluate
 from tasks.fetch import fetch_dataset, fetch_weights, stopped
 from tasks.fine_tune import fine_tune_model
@@ -105,6 +105,7 @@ def fine_tune(
             link_to_mlflow(opened, mlflow_address())
             return _stages(opened)
     except RunStopped as reason:
+        show_stopped(str(reason))
         return Cancelled(message=str(reason))
 
 

@@ -8,6 +8,7 @@ from prefect.states import Cancelled, State
 
 from flows.addresses import mlflow_address
 from flows.fine_tune import train_and_score
+from tasks.artifacts import show_stopped
 from tasks.fetch import fetch_weights
 from tasks.notify import link_to_mlflow
 from tasks.output import output_in_log
@@ -49,6 +50,7 @@ def rerun(run: str = "latest") -> Comparison | State[Comparison]:
             summary = train_and_score(opened, original.dataset, weights, original.data)
             return compare_runs(original, opened, summary)
     except RunStopped as reason:
+        show_stopped(str(reason))
         return Cancelled(message=str(reason))
 
 

@@ -148,6 +148,15 @@ def show_results(run: FineTuneRun, summary: RunSummary, mlflow: str | None) -> N
     best_effort("The results cannot be shown in Prefect", show)
 
 
+def show_stopped(reason: str) -> None:
+    """How to go on with a stopped run. The state says so too, until the worker words it anew."""
+    lines = [*reason.splitlines(), "Or in the form of `fine-tune`: that run as `resume_from`."]
+    best_effort(
+        "How to go on cannot be shown in Prefect",
+        lambda: create_markdown_artifact("\n\n".join(lines), "fine-tune-stopped"),
+    )
+
+
 def show_comparison(comparison: Comparison) -> None:
     """A rerun beside the run that it repeats."""
     best_effort(

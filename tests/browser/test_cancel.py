@@ -27,10 +27,10 @@ def test_a_cancelled_run_ends_with_the_same_weights(
     page.goto(f"{servers.mlflow}/#/experiments/1/runs/{killed.run_id}")
     expect(page.locator("body")).to_contain_text("Killed")
 
-    # The log of the cancelled run says what to go on from.
-    logs = run.open().tab("logs")
-    expect(logs).to_contain_text(f"Stopped after {done} of {all_steps} steps")
-    [named] = {*re.findall(r"--resume (\w+)", logs.inner_text())}
+    # The cancelled run says what to go on from.
+    said = run.open_artifact("fine-tune-stopped")
+    expect(said).to_contain_text(f"Stopped after {done} of {all_steps} steps")
+    [named] = {*re.findall(r"--resume (\w+)", said.inner_text())}
     form = DeploymentPage(page, servers, "fine-tune").open_form()
     form.fill(resume_from=named)
     resumed = form.start(servers)
