@@ -123,6 +123,15 @@ def test_scores_are_the_summarys(done: tuple[Command, dict[str, Any]]) -> None:
     }
 
 
+def test_results_are_small(done: tuple[Command, dict[str, Any]]) -> None:
+    """Paths and figures stay with Prefect, for a retry; what they are of lies in the run."""
+    kept = [file for file in (done[0].home / ".prefect" / "results").rglob("*") if file.is_file()]
+    assert len(kept) >= 8, "one a stage"
+    assert max(file.stat().st_size for file in kept) < 10_000
+    for file in kept:
+        json.loads(file.read_text(encoding="utf-8"))
+
+
 def test_loss_curve_is_a_picture(done: tuple[Command, dict[str, Any]]) -> None:
     command, artifacts = done
     drawn = artifacts["fine-tune-loss-curve"]["data"].partition("base64,")[2].rstrip(")")
