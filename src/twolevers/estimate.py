@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from twolevers.allocator import kept_memory
 from twolevers.data.split import load_split
 from twolevers.device import Device
 from twolevers.errors import InputError
@@ -121,14 +122,16 @@ def _time(
         return None, "not measured: it does not fit"
     if not seconds:
         return None, "not measured: no run of this workload on this device yet"
-    copy = (
-        load_model(weights, model.config, dropout=options.training.dropout, device="cpu")
-        if weights
-        else GPT2(model.config)
-    )
-    copy.gradient_checkpointing = options.training.gradient_checkpointing
-    splits = load_split(data, "train"), load_split(data, "val")
-    measured = calibrate(copy.to(device.name), work, *splits, options, device, seconds)
+    with kept_memory():  # the weights too, as in training
+        copy = (
+            load_model(weights, model.config, dropout=options.training.dropout, device="cpu")
+            if weights
+            else GPT2(model.config)
+        )
+        copy.gradient_checkpointing = options.training.gradient_checkpointing
+        splits = load_split(data, "train"), load_split(data, "val")
+        measured = calibrate(copy.to(device.name), work, *splits, options, device, seconds)
+        del copy
     steps = len(measured.steps)
     source = f"{steps} step{'s' * (steps != 1)} timed here"
     return TimeForecast(*measured.seconds(work), source), ""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from statistics import mean
 
-from twolevers.allocator import kept_memory
+import numpy as np
+
 from twolevers.data.batch import collate
 from twolevers.data.split import TokenisedSplit
 from twolevers.device import Device
@@ -30,13 +30,14 @@ class Calibration:
     def seconds(self, work: Workload) -> tuple[float, float, float]:
         """The training call's expected, lowest and highest wall clock, checkpoints not counted.
 
-        Lowest and highest: as if every step took what the fastest or slowest timed one did, and
-        at least a tenth to each side, for the steps timed are few.
+        Expected is as if every step took the median of those timed: the first ones are slower,
+        while memory is new to the process. Lowest and highest are their quartiles, and at least a
+        tenth to each side, for the steps timed are few.
         """
         evaluations = work.evaluations * self.evaluation
         expected, low, high = (
-            work.steps * seconds + evaluations
-            for seconds in (mean(self.steps), min(self.steps), max(self.steps))
+            work.steps * float(seconds) + evaluations
+            for seconds in np.quantile(self.steps, (0.5, 0.25, 0.75))
         )
         return expected, min(low, 0.9 * expected), max(high, 1.1 * expected)
 
@@ -83,16 +84,16 @@ def calibrate(
         splits = [first_batches(s, recipe.batch_size, recipe.eval_batches) for s in (train, val)]
         one = splits[0][0]
         share_of_one = one.num_tokens / sum(b.num_tokens for split in splits for b in split)
-        started = time.perf_counter()
         with autocast(device, options.precision):
+            mean_loss(model, [one])  # takes fresh memory, which those after it find ready
+            started = time.perf_counter()
             mean_loss(model, [one])
         return (time.perf_counter() - started) / share_of_one
 
-    with kept_memory():
-        ends = time.perf_counter() + seconds
-        timed = [step(work.typical[0])]
-        for batches in work.typical[1:]:
-            if time.perf_counter() >= ends:
-                break
-            timed.append(step(batches))
-        return Calibration(tuple(timed[1:] or timed), evaluation())
+    ends = time.perf_counter() + seconds
+    timed = [step(work.typical[0])]
+    for batches in work.typical[1:]:
+        if time.perf_counter() >= ends:
+            break
+        timed.append(step(batches))
+    return Calibration(tuple(timed[1:] or timed), evaluation())
