@@ -21,7 +21,10 @@ def all_tasks() -> Iterator[Task[..., Any]]:
                 yield value
 
 
-@pytest.mark.parametrize("task", {task.name: task for task in all_tasks()}.values(), ids=str)
+TASKS = {task.name: task for task in all_tasks()}
+
+
+@pytest.mark.parametrize("task", TASKS.values(), ids=TASKS)
 def test_a_task_takes_and_gives_plain_values(task: Task[..., Any]) -> None:
     hints = get_type_hints(task.fn)
     assert "return" in hints
