@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from filelock import FileLock
@@ -29,14 +30,7 @@ def test_cancel_stops_between_two_steps_and_a_second_run_goes_on(
     group = int(tracked.data.tags["twolevers.pid"])
     assert os.getpgid(group) == group, "the run's process leads a group of its own"
 
-    servers.press_cancel(run)
-    pressed = time.monotonic()
-    wait_until(lambda: not _is_group(group), "the run's processes are gone", 2 * SECONDS)
-    servers.wait_for_end(run, "CANCELLED")
-    with FileLock(slots_folder() / "cpu.lock", timeout=0):
-        took = time.monotonic() - pressed
-    print(f"cancelled, and the device free, after {took:.1f} s")
-    assert took < SECONDS
+    _cancel(servers, run, lambda: not _is_group(group), "the run's processes are gone")
 
     tracked = servers.tracked(run)
     message = tracked.data.tags["twolevers.error"]
@@ -80,13 +74,18 @@ def test_cancel_ends_child_processes_whose_output_is_in_the_log(
     assert len([line for line in lines if line.startswith("step 2:")]) == 1, "no line comes twice"
     assert is_living(child)
 
+    _cancel(servers, run, lambda: not is_living(child), "the child is gone")
+
+
+def _cancel(servers: Servers, run: str, is_gone: Callable[[], bool], what: str) -> None:
+    """Press Cancel: in time the processes are gone, the run is Cancelled, the device is free."""
     servers.press_cancel(run)
     pressed = time.monotonic()
-    wait_until(lambda: not is_living(child), "the child is gone", 2 * SECONDS)
+    wait_until(is_gone, what, 2 * SECONDS)
     servers.wait_for_end(run, "CANCELLED")
     with FileLock(slots_folder() / "cpu.lock", timeout=0):
         took = time.monotonic() - pressed
-    print(f"cancelled, its child gone and the device free, after {took:.1f} s")
+    print(f"cancelled, {what} and the device free, after {took:.1f} s")
     assert took < SECONDS
 
 

@@ -8,7 +8,6 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
@@ -62,16 +61,6 @@ def command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Command:
     for name in ("PREFECT_API_URL", "PREFECT_UI_URL", "TWOLEVERS_TRACKING_URI"):
         monkeypatch.delenv(name, raising=False)
     return Command(tmp_path, {"PYTHONPATH": "", **own_prefect(tmp_path)})
-
-
-@pytest.fixture
-def started() -> Iterator[list[subprocess.Popen[str]]]:
-    """Processes of a test; what it leaves is killed, and what that had started ends by itself."""
-    processes: list[subprocess.Popen[str]] = []
-    yield processes
-    for process in processes:
-        process.kill()
-        process.communicate()
 
 
 def test_open_servers_name_a_reachable_address_and_survive(
