@@ -54,7 +54,7 @@ def test_cancel_stops_between_two_steps_and_a_second_run_goes_on(
     assert resumed.info.run_id == tracked.info.run_id
     assert resumed.info.status == "FINISHED"
     assert resumed.data.tags["prefect.flow_run_id"] == f"{run},{again}"
-    assert f"Going on from {newest.name}, after {steps} steps." in servers.log(again)
+    assert f"Going on from {newest.name}, after {steps} steps." in servers.whole_log(again)
     assert _logged_steps(servers, tracked.info.run_id) == list(range(epochs * STEPS_AN_EPOCH))
 
 

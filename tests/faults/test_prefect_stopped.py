@@ -27,7 +27,7 @@ def test_a_server_away_for_20_s_costs_the_run_nothing(servers: Servers, small_da
     stop_prefect(servers, AWAY_SECONDS)
 
     servers.wait_for_end(run, "COMPLETED")
-    log = servers.log(run)
+    log = servers.whole_log(run)
     for step in range(0, STEPS, 2):
         assert sum(line.startswith(f"step {step}: ") for line in log) == 1, "\n".join(log)
     states = servers.task_states(run)

@@ -46,7 +46,7 @@ def test_two_runs_at_once_both_keep_their_whole_log(servers: Servers, small_data
         servers.wait_for_end(run, "COMPLETED")
     times = []
     for run in runs:
-        log = servers.log(run)
+        log = servers.whole_log(run)
         assert not any("waiting for" in line for line in log)
         for step in range(30):
             assert sum(line.startswith(f"step {step}: ") for line in log) == 1, "\n".join(log)
