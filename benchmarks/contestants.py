@@ -24,7 +24,7 @@ from torch import nn
 
 from benchmarks import plain
 from benchmarks.job import BATCH_SIZE, NEW_TOKENS, Job
-from twolevers.allocator import kept_memory
+from twolevers.computing import computing
 from twolevers.data.batch import collate
 from twolevers.data.row import Row
 from twolevers.data.tokenizer import END_OF_TEXT
@@ -298,5 +298,5 @@ def serve(name: str, data: Path, weights: Path, rate: float, lines: Iterable[str
 if __name__ == "__main__":
     name, data, weights, rate = sys.argv[1:]
     # The program keeps its memory itself, for itself; the others run as their users run them.
-    with kept_memory() if name.startswith("ours") else nullcontext():
+    with computing() if name.startswith("ours") else nullcontext():
         serve(name, Path(data), Path(weights), float(rate), sys.stdin)

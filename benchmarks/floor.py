@@ -15,7 +15,7 @@ from torch.profiler import ProfilerActivity, profile
 from benchmarks.contestants import Ours
 from benchmarks.job import Job, data_file, write_weights
 from benchmarks.result import median_of
-from twolevers.allocator import kept_memory
+from twolevers.computing import computing
 from twolevers.data.batch import Batch, collate
 from twolevers.models.catalog import GPT2Config
 
@@ -68,7 +68,7 @@ class Floor:
 
 def measure(data: Path, weights: Path, precision: str = "auto") -> Floor:
     job = Job.read(data)
-    with kept_memory():
+    with computing():
         ours = Ours(job, weights, 5e-5, precision)
         batches = job.batches()[:READINGS]
         ours.step(batches[0])

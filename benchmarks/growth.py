@@ -10,7 +10,7 @@ from pathlib import Path
 from benchmarks.contestants import Ours
 from benchmarks.job import Job, data_file, write_weights
 from benchmarks.result import median_of
-from twolevers.allocator import kept_memory
+from twolevers.computing import computing
 from twolevers.data.row import Row
 
 LENGTHS = (32, 64, 128, 256)
@@ -21,7 +21,7 @@ def measure(data: Path, weights: Path) -> str:
     """Seconds a step of eight rows of each length, and of a chapter batch with a long row in it."""
     job = Job.read(data)
     ids = [token for row in job.train for token in row.token_ids]
-    with kept_memory():
+    with computing():
         ours = Ours(job, weights, 5e-5, "auto")
         batches = {
             length: [Row(ids[start : start + length + 1]) for start in range(0, ROWS * 300, 300)]

@@ -40,7 +40,7 @@ def print_estimate(given: dict[str, Any], seconds: float, as_json: bool) -> None
     dataset = fetch_dataset(options.dataset, home, Silent())
     data = tokenise(dataset, options.data, seed=options.training.seed, home=home, progress=Silent())
     # A run's process holds these too; its memory is counted from there.
-    for module in ("mlflow", *IMPORTED_LATE):
+    for module in ("mlflow.store.tracking.sqlalchemy_store", *IMPORTED_LATE):
         import_module(module)
     if device is None:
         found = estimate(options, None, data, seconds=0)

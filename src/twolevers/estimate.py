@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from twolevers.allocator import kept_memory
+from twolevers.computing import computing
 from twolevers.data.split import load_split
 from twolevers.device import Device
 from twolevers.errors import InputError
@@ -26,7 +26,7 @@ from twolevers.records import TokenisedData
 from twolevers.run_times import Column
 from twolevers.settings import Home, load_settings
 from twolevers.tracking.timings import train_seconds
-from twolevers.training.calibrate import calibrate
+from twolevers.training.calibrate import calibrate, warm_up
 from twolevers.training.memory import resident
 from twolevers.training.workload import Workload, workload
 
@@ -78,6 +78,9 @@ def estimate(
     """
     model, training = find_model(options.model), options.training
     work = workload(load_split(data, "train"), training)
+    if device and device.kind == "cpu":
+        with computing():
+            warm_up(device)
     memory = forecast_memory(
         model.config,
         work.largest,
@@ -122,11 +125,11 @@ def _time(
         return None, "not measured: it does not fit"
     if not seconds:
         return None, "not measured: no run of this workload on this device yet"
-    with kept_memory():  # the weights too, as in training
+    with computing():  # the weights too, as in training
         copy = (
             load_model(weights, model.config, dropout=options.training.dropout, device="cpu")
             if weights
-            else GPT2(model.config)
+            else GPT2(model.config).initialise(options.training.seed)
         )
         copy.gradient_checkpointing = options.training.gradient_checkpointing
         splits = load_split(data, "train"), load_split(data, "val")

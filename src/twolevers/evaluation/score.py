@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from twolevers.allocator import kept_memory
+from twolevers.computing import computing
 from twolevers.data.batch import Batch, Row, collate
 from twolevers.data.order import batch_order
 from twolevers.data.split import load_split
@@ -44,7 +44,7 @@ def score(
         raise TwoleversError(f"{responses.path}: holds the {responses.role} model's answers")
     answers = read_answers(responses)
     model = load_model(path, config, device=device.name)
-    with kept_memory(), autocast(device, precision):
+    with computing(), autocast(device, precision):
         val_loss = _split_loss(model, "val", load_split(data, "val"), batch_size)
         test_loss = _split_loss(model, "test", load_split(data, "test"), batch_size)
     scores = score_answers(answers)

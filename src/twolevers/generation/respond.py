@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from twolevers.allocator import kept_memory
+from twolevers.computing import computing
 from twolevers.data.split import TokenisedSplit, load_split
 from twolevers.data.tokenizer import get_tokenizer
 from twolevers.device import Device
@@ -48,7 +48,7 @@ def respond(
     split = load_split(data, "test")
     progress.start("generate", len(split), "answers")
     began = time.perf_counter()
-    with kept_memory(), autocast(device, precision):
+    with computing(), autocast(device, precision):
         completions = _complete(model, split, options, seed, progress)
     seconds = time.perf_counter() - began
     progress.finish()

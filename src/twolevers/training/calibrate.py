@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
+import torch
 
-from twolevers.data.batch import collate
+from twolevers.data.batch import Row, collate
 from twolevers.data.split import TokenisedSplit
 from twolevers.device import Device
+from twolevers.models.catalog import GPT2Config
 from twolevers.models.gpt2 import GPT2
 from twolevers.options import FineTuneOptions
 from twolevers.training.evaluate import first_batches
@@ -19,27 +23,53 @@ from twolevers.training.precision import autocast, gradient_scaler, synchronise
 from twolevers.training.step import optimizer_step
 from twolevers.training.workload import Batches, Workload
 
+_SHARE_OF_STEPS = 0.75
+"""Of the time; the rest is for evaluations."""
+_EVALUATIONS = 9
+
 
 @dataclass(frozen=True)
 class Calibration:
-    """Seconds of single steps of the mean size, and of one evaluation of both splits."""
+    """Seconds of single optimizer steps of the mean size, and of evaluations of both splits."""
 
+    first: float
+    """The first step takes fresh memory for gradients and moments."""
     steps: tuple[float, ...]
-    evaluation: float
+    evaluations: tuple[float, ...]
 
     def seconds(self, work: Workload) -> tuple[float, float, float]:
         """The training call's expected, lowest and highest wall clock, checkpoints not counted.
 
-        Expected is as if every step took the median of those timed: the first ones are slower,
-        while memory is new to the process. Lowest and highest are their quartiles, and at least a
-        tenth to each side, for the steps timed are few.
+        Expected is the first step, the median for the others, and the median evaluation. Lowest
+        and highest are the steps' quartiles, and at least a tenth to each side, for the steps
+        timed are few.
         """
-        evaluations = work.evaluations * self.evaluation
+        fixed = self.first + work.evaluations * float(np.median(self.evaluations))
         expected, low, high = (
-            work.steps * float(seconds) + evaluations
+            fixed + (work.steps - 1) * float(seconds)
             for seconds in np.quantile(self.steps, (0.5, 0.25, 0.75))
         )
         return expected, min(low, 0.9 * expected), max(high, 1.1 * expected)
+
+
+def warm_up(device: Device) -> None:
+    """One step of a model of next to no size.
+
+    PyTorch's libraries load their code and take scratch memory when they first compute, some
+    90 MiB on a CPU: the process holds it whatever model it trains.
+    """
+    config = GPT2Config(emb_dim=64, num_layers=1, num_heads=1)
+    model = GPT2(config).initialise(0).to(device.name)
+    optimizer_step(
+        model,
+        torch.optim.AdamW(model.parameters(), fused=True),
+        gradient_scaler(device, "float32"),
+        [collate([Row([0] * 64)] * 8, share_prefix=False)],
+        learning_rate=0.0,
+        gradient_clip=None,
+        device=device,
+        precision="float32",
+    )
 
 
 def calibrate(
@@ -51,10 +81,10 @@ def calibrate(
     device: Device,
     seconds: float,
 ) -> Calibration:
-    """Time steps of `model`, which is changed by them, for about `seconds`.
+    """Time steps of `model`, which is changed by them, and evaluations, for about `seconds`.
 
-    The first step is not counted unless it takes all of the time: it sets up what the others use.
-    A step begun is ended.
+    As the training call does it: an evaluation that is not timed, and then steps. What is begun
+    is ended, so that there is always a step and an evaluation.
 
     Args:
         options: resolved; precision and recipe are used.
@@ -63,10 +93,15 @@ def calibrate(
     optimizer = make_optimizer(model, recipe)
     scaler = gradient_scaler(device, options.precision)
     share = model.config.dropout == 0
-    model.train()
+    evaluated = [
+        batch
+        for split in (train, val)
+        for batch in first_batches(split, recipe.batch_size, recipe.eval_batches)
+    ]
+    one = evaluated[0].to(device.name)
+    evaluations_of_one = sum(batch.num_tokens for batch in evaluated) / one.num_tokens
 
-    def step(batches: Batches) -> float:
-        started = time.perf_counter()
+    def step(batches: Batches) -> None:
         optimizer_step(
             model,
             optimizer,
@@ -77,23 +112,30 @@ def calibrate(
             device=device,
             precision=options.precision,
         )
+
+    def evaluate() -> None:
+        with autocast(device, options.precision):
+            mean_loss(model, [one])
+
+    def timed(work: Callable[[], None]) -> float:
+        synchronise(device)
+        started = time.perf_counter()
+        work()
         synchronise(device)
         return time.perf_counter() - started
 
-    def evaluation() -> float:
-        splits = [first_batches(s, recipe.batch_size, recipe.eval_batches) for s in (train, val)]
-        one = splits[0][0]
-        share_of_one = one.num_tokens / sum(b.num_tokens for split in splits for b in split)
-        with autocast(device, options.precision):
-            mean_loss(model, [one])  # takes fresh memory, which those after it find ready
-            started = time.perf_counter()
-            mean_loss(model, [one])
-        return (time.perf_counter() - started) / share_of_one
-
-    ends = time.perf_counter() + seconds
-    timed = [step(work.typical[0])]
+    started = time.perf_counter()
+    model.train()
+    evaluate()
+    first = timed(lambda: step(work.typical[0]))
+    steps: list[float] = []
+    evaluations: list[float] = []
     for batches in work.typical[1:]:
-        if time.perf_counter() >= ends:
+        if time.perf_counter() - started >= _SHARE_OF_STEPS * seconds:
             break
-        timed.append(step(batches))
-    return Calibration(tuple(timed[1:] or timed), evaluation())
+        steps.append(timed(partial(step, batches)))
+    while not evaluations or (
+        len(evaluations) < _EVALUATIONS and time.perf_counter() - started < seconds
+    ):
+        evaluations.append(evaluations_of_one * timed(evaluate))
+    return Calibration(first, tuple(steps or [first]), tuple(evaluations))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from twolevers.allocator import kept_memory
+from twolevers.computing import computing
 from twolevers.data.split import load_split
 from twolevers.device import Device
 from twolevers.errors import InputError, Problem
@@ -86,7 +86,7 @@ def fine_tune(
     splits = Splits(load_split(data, "train"), load_split(data, "val"))
     deterministic = options.training.deterministic
     with (
-        kept_memory(),
+        computing(),
         reproducible(device, options.training.seed, deterministic=deterministic),
     ):
         model = _model_on(device, weights, start, splits, options)
