@@ -63,7 +63,7 @@ def _consoles(console: TextIO) -> Iterator[None]:
         handler: handler.stream
         for logger in loggers
         for handler in getattr(logger, "handlers", ())
-        if getattr(handler, "stream", None) in (sys.stdout, sys.stderr)
+        if getattr(handler, "stream", None) in (sys.stdout, sys.stderr) and not _follows(handler)
     }
     for handler in found:
         _write_to(handler, console)
@@ -72,6 +72,12 @@ def _consoles(console: TextIO) -> Iterator[None]:
     finally:
         for handler, stream in found.items():
             _write_to(handler, stream)
+
+
+def _follows(handler: Any) -> bool:
+    """Whether it asks for `sys.stderr` anew with each line, as logging's handler of last resort:
+    it cannot be told where to write."""
+    return isinstance(getattr(type(handler), "stream", None), property)
 
 
 def _write_to(handler: Any, stream: TextIO) -> None:
