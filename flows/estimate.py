@@ -87,7 +87,7 @@ def _print(found: Estimate, options: FineTuneOptions) -> None:
         "steps": f"{found.steps:,}, {found.tokens:,} tokens",
         "precision": found.precision,
         "memory": f"about {memory}",
-        "training": f"about {time}" if time else found.no_time,
+        "training": str(time or found.no_time),
     }
     console.print(grid(rows))
     if found.too_large:

@@ -36,7 +36,8 @@ def test_core_does_not_reach_up() -> None:
 
 
 def test_mlflow_folder_does_not_shadow_the_package() -> None:
-    assert not list((ROOT / "mlflow").rglob("*.py"))
+    # What runs left in artifacts/ is not the project's.
+    assert not list((ROOT / "mlflow").glob("*.py"))
     result = subprocess.run(
         [sys.executable, "-c", "import mlflow; print(mlflow.start_run)"],
         cwd=ROOT, capture_output=True, text=True, check=True, timeout=120,

@@ -15,7 +15,13 @@ from twolevers.data.batch import Row, collate
 from twolevers.data.order import batch_order
 from twolevers.device import Device
 from twolevers.errors import InputError
-from twolevers.forecast import MemoryForecast, forecast_memory, from_earlier_runs, not_fitting
+from twolevers.forecast import (
+    MemoryForecast,
+    TimeForecast,
+    forecast_memory,
+    from_earlier_runs,
+    not_fitting,
+)
 from twolevers.models.attention import causal_within
 from twolevers.models.catalog import MODELS, GPT2Config, find_model
 from twolevers.models.gpt2 import GPT2
@@ -146,10 +152,18 @@ def test_a_time_is_steps_and_evaluations() -> None:
     assert measured.seconds(work) == (110.0, pytest.approx(99.0), pytest.approx(121.0))
 
 
+def test_a_first_step_alone_is_the_most_that_it_takes() -> None:
+    """It is the slowest, for it takes fresh memory."""
+    work = Workload(steps=100, tokens=1, evaluations=20, typical=[], largest=[])
+    seconds = Calibration(1.0, (), evaluations=(0.5,)).seconds(work)
+    assert seconds == (110.0, 0.0, pytest.approx(121.0))
+    assert str(TimeForecast(*seconds, "x")) == "2 min 01 s at most (from x)"
+
+
 def test_earlier_runs_are_the_time() -> None:
     found = from_earlier_runs([53.0, 55.0, 40.0])
     assert (found.seconds, found.low, found.high) == (53.0, 40.0, pytest.approx(58.3))
-    assert str(found) == "53.0 s (40.0 s to 58.3 s, from 3 earlier runs)"
+    assert str(found) == "about 53.0 s (40.0 s to 58.3 s, from 3 earlier runs)"
     assert from_earlier_runs([50.0]).low == pytest.approx(45.0)
 
 
@@ -167,4 +181,5 @@ def test_steps_are_real_and_time_is_kept() -> None:
     assert all(seconds > 0 for seconds in found.evaluations)
     assert not torch.equal(before, model.wte.weight), "the weights were trained"
     at_once = calibrate(model, work, rows, rows, options, CPU, seconds=0)  # type: ignore[arg-type]
-    assert len(at_once.steps) == 1
+    assert at_once.steps == ()
+    assert at_once.first > 0

@@ -6,10 +6,12 @@ from datetime import UTC, datetime
 from itertools import count
 
 import pandas as pd
+import plotly.graph_objects as go
 import pytest
 
 from twolevers.orderings import orderings
 from twolevers.published import CHAPTER_7
+from twolevers.report.charts import heat_map
 from twolevers.report.table import table_frame, table_markdown
 from twolevers.run_times import Column, newest_workload, run_times
 from twolevers.tracking.timings import COLUMNS
@@ -82,6 +84,18 @@ def test_only_one_workload_shares_a_table() -> None:
     assert [*run_times(timings, "bbbb").cells] == [(NANO, CPU)]
     assert run_times(timings, "cccc").cells == {}
     assert newest_workload(frame()) is None
+
+
+def test_plotly_draws_the_table_as_a_heat_map() -> None:
+    gpu = {"device": "cuda:0", "hardware": L4, "precision": "bfloat16"}
+    timings = frame(timing(NANO, 100.0), timing(SMALL, 1000.0), timing(SMALL, 10.0, **gpu))
+    figure = go.Figure(heat_map(run_times(timings, "aaaa")))
+    [heat] = figure.data
+    assert heat.y == (NANO, SMALL)
+    assert [row[0] for row in heat.z] == pytest.approx([2.0, 3.0]), "the logarithm of seconds"
+    assert [row[1] for row in heat.z] == [None, pytest.approx(1.0)], "nobody measured one"
+    assert list(heat.text[0]) == ["1 min 40 s (1 run)", ""]
+    assert heat.text[1][1] == "10.0 s (1 run), fastest"
 
 
 def test_the_newest_core_version_alone_counts() -> None:

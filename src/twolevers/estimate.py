@@ -54,7 +54,7 @@ class Estimate:
     def lines(self) -> Iterator[str]:
         """For people, memory first."""
         yield f"memory: about {self.memory}"
-        yield f"training: {f'about {self.time}' if self.time else self.no_time}"
+        yield f"training: {self.time or self.no_time}"
 
 
 def estimate(
@@ -136,7 +136,7 @@ def _time(
         measured = calibrate(copy.to(device.name), work, *splits, options, device, seconds)
         del copy
     steps = len(measured.steps)
-    source = f"{steps} step{'s' * (steps != 1)} timed here"
+    source = f"{steps} step{'s' * (steps != 1)} timed here" if steps else "the first step alone"
     return TimeForecast(*measured.seconds(work), source), ""
 
 

@@ -68,10 +68,10 @@ class TimeForecast:
     """What it was taken from: `3 earlier runs`, `8 steps timed here`."""
 
     def __str__(self) -> str:
-        return (
-            f"{seconds_text(self.seconds)} ({seconds_text(self.low)} to {seconds_text(self.high)}, "
-            f"from {self.source})"
-        )
+        if not self.low:
+            return f"{seconds_text(self.high)} at most (from {self.source})"
+        middle, low, high = map(seconds_text, (self.seconds, self.low, self.high))
+        return f"about {middle} ({low} to {high}, from {self.source})"
 
 
 def forecast_memory(

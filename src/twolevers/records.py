@@ -155,6 +155,8 @@ class Scores(Record):
     """Metrics added later, which have no field of their own."""
     by_kind: dict[str, dict[str, float]] = {}
     """Per kind of task where the data names it: `count` and the answer scores."""
+    seconds: float | None = None
+    """Wall clock of losses and scores, generation not counted; None of older runs."""
 
 
 class RunSummary(Record):

@@ -11,7 +11,7 @@ from ended_run import SUMMARY, ended_run, unfinished_run
 from playwright.sync_api import Browser
 
 from twolevers.compare import differences, find_timed
-from twolevers.report.charts import charts_html, figures
+from twolevers.report.charts import charts_html, figures, table_chart_html
 from twolevers.report.comparison_page import comparison_html
 from twolevers.report.pages import table_html, write_page
 from twolevers.report.reported import Reported, kept_files
@@ -82,6 +82,7 @@ def _of_several(run: Reported) -> dict[str, str]:
     return {
         "comparison": comparison_html(timed, differences(timed), runs),
         "table": table_html(run_times(timings, "a" * 12)),
+        "chart": table_chart_html(run_times(timings, "a" * 12)),
     }
 
 
@@ -118,7 +119,7 @@ class Opened:
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", WIDTHS)
-@pytest.mark.parametrize("name", ["run", "unfinished", "comparison", "table"])
+@pytest.mark.parametrize("name", ["run", "unfinished", "comparison", "table", "chart"])
 def test_a_page_fits_its_window_and_can_be_read(
     browser: Browser, pages: dict[str, Path], name: str, width: int, scheme: str
 ) -> None:
@@ -173,4 +174,16 @@ def test_the_charts_are_drawn_in_a_frame_that_may_fetch_nothing(
         assert inside.locator(".plots > div").nth(0).locator("g.trace.scatter").count() == 4
         assert "training, each step" in inside.locator(".legend").nth(0).text_content()
         assert [Path(url).name for url in opened.fetched] == ["charts.html"]
+        assert opened.faults == []
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_the_table_is_drawn_as_a_heat_map(
+    browser: Browser, pages: dict[str, Path], width: int
+) -> None:
+    with Opened(browser, pages["chart"], width, "dark") as opened:
+        opened.page.locator(".heatmaplayer image").wait_for()
+        texts = opened.page.locator(".heatmap-label, .hm text").all_text_contents()
+        assert sum("fastest" in text for text in texts) == 1, texts
+        assert opened.overhang == 0
         assert opened.faults == []

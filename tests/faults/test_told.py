@@ -310,7 +310,9 @@ def test_a_worse_loss_is_told(up: Up, gone: Gone, hook: Hook) -> None:
     assert text in told["body"]
     assert text in up.log(gone.missed)
     assert f"Prefect: {up.prefect}/runs/flow-run/{gone.missed}\n" in told["body"]
-    assert told["body"].endswith(f"MLflow: {up.mlflow}/#/experiments/1/runs/{run.run_id}")
+    assert told["body"].endswith(
+        f"MLflow: {up.mlflow}/#/experiments/1/runs/{run.run_id}?workflowType=machine_learning"
+    )
 
 
 def test_no_log_holds_the_address_of_the_webhook(up: Up, gone: Gone, hook: Hook) -> None:

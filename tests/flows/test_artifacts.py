@@ -150,7 +150,7 @@ def test_both_runs_link_to_each_other(
     link = artifacts["fine-tune-mlflow-run"]["data"]
     page = link.removeprefix("[run in MLflow](").removesuffix(")")
     assert page.startswith(f"{mlflow_server}/#/experiments/")
-    assert page.endswith(f"/runs/{summary['mlflow_run_id']}")
+    assert page.endswith(f"/runs/{summary['mlflow_run_id']}?workflowType=machine_learning")
     assert link in artifacts["fine-tune-summary"]["data"]
     back = f"{UI}/runs/flow-run/{summary['prefect_flow_run_id']}"
     assert tracked.tags["prefect.flow_run_url"] == back

@@ -96,7 +96,10 @@ def written(tmp_path: Path) -> tuple[Path, Recording, RunSummary]:
         )
         for role, seconds in (("base", 20.25), ("tuned", 13.15))
     ]
-    scores = [Scores.model_validate(SUMMARY[role]) for role in ("base", "tuned")]
+    scores = [
+        Scores.model_validate(SUMMARY[role] | {"seconds": seconds})
+        for role, seconds in (("base", 1.5), ("tuned", 2.0))
+    ]
     return folder, tracker, write_report(run, data, training, responses, scores, tracker)
 
 
@@ -127,6 +130,7 @@ def test_the_time_of_each_part_is_tracked(written: tuple[Path, Recording, RunSum
             "time/evaluation": 20.4,
             "time/checkpoints": 1.2,
             "time/generation": 33.4,
+            "time/scoring": 3.5,
         }
     )
 

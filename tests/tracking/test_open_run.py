@@ -172,7 +172,8 @@ def test_a_run_says_what_it_was_made_with(
     assert tags["version.python"] == ".".join(map(str, sys.version_info[:3]))
     assert {"version.torch", "version.prefect", "mlflow.user", "a"} <= set(tags)
     assert tags["mlflow.note.content"] == "# What happened"
-    assert run.page == f"/#/experiments/{store.experiment_id}/runs/{run.run_id}"
+    at = f"/#/experiments/{store.experiment_id}/runs/{run.run_id}"
+    assert run.page == f"{at}?workflowType=machine_learning"
 
 
 def test_a_full_disk_is_one_error_that_says_what_to_do(

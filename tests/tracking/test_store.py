@@ -157,7 +157,10 @@ def test_files_of_another_machine_are_refused_before_a_run_writes_there(
 
 def test_a_link_tells_no_password(store: Store) -> None:
     of_a_server = replace(store, uri="https://me:secret@mlflow.team:5000/")
-    assert of_a_server.run_page("7") == "https://mlflow.team:5000/#/experiments/1/runs/7"
+    assert (
+        of_a_server.run_page("7")
+        == "https://mlflow.team:5000/#/experiments/1/runs/7?workflowType=machine_learning"
+    )
 
 
 def test_a_deleted_experiment_is_restored(home: Home, store: Store, settings: Settings) -> None:

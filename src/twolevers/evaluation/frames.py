@@ -10,7 +10,7 @@ from twolevers.generation.answers import read_answers
 from twolevers.records import Responses, Scores
 
 _PER_ANSWER = {"exact_match": exact_match, "token_f1": token_f1}
-_NOT_SCORES = {"role", "by_kind", "other", "num_scored"}
+_NOT_SCORES = {"role", "by_kind", "other", "num_scored", "seconds"}
 
 
 def responses_frame(base: Responses, tuned: Responses) -> pd.DataFrame:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -40,6 +41,7 @@ def score(
         TwoleversError: the answers are another model's, incomplete, or cannot be read.
         TrainingError: a loss is no finite number.
     """
+    started = time.perf_counter()
     if responses.role != role:
         raise TwoleversError(f"{responses.path}: holds the {responses.role} model's answers")
     answers = read_answers(responses)
@@ -58,6 +60,7 @@ def score(
             "num_scored": len(answers),
             "other": {name: scores[name] for name in METRICS if name not in fields},
             "by_kind": scores_by_kind(answers),
+            "seconds": time.perf_counter() - started,
             **fields,
         }
     )

@@ -21,6 +21,7 @@ TIMES = {
     "time/evaluation": "evaluate (during training)",
     "time/checkpoints": "checkpoint (and its validation loss)",
     "time/generation": "generate (both models' answers)",
+    "time/scoring": "evaluate (losses and scores of both models)",
 }
 UNEQUAL = {
     "duplicates": "entries repeat an earlier one whole",

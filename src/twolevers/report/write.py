@@ -61,7 +61,7 @@ def write_report(
     )
     tracker.log_table(responses_frame(answered["base"], answered["tuned"]), "responses.json")
     tracker.log_table(scores_frame(scored["base"], scored["tuned"]), "scores.json")
-    timed = times(training, responses)
+    timed = times(training, responses, scores)
     tracker.log_metrics(timed, step=training.steps)
     tracker.set_description(
         describe(summary, {"flow run in Prefect": flow_run_page(run.flow_run_id)})
@@ -108,8 +108,9 @@ def summarise(
         train_loss_after=training.train_loss_after,
         val_loss_before=training.val_loss_before,
         val_loss_after=training.val_loss_after,
-        base=scored["base"],
-        tuned=scored["tuned"],
+        # Their time is tracked with the others, no score among scores.
+        base=scored["base"].model_copy(update={"seconds": None}),
+        tuned=scored["tuned"].model_copy(update={"seconds": None}),
         mlflow_run_id=run.run_id,
         prefect_flow_run_id=run.flow_run_id,
         fingerprint=workload_fingerprint(options, data.data_sha256),
@@ -117,13 +118,16 @@ def summarise(
     )
 
 
-def times(training: TrainingResult, responses: Sequence[Responses]) -> dict[str, float]:
+def times(
+    training: TrainingResult, responses: Sequence[Responses], scores: Sequence[Scores]
+) -> dict[str, float]:
     """Where the run's time went, by the tracked names; the summary holds the rest."""
     return {
         "time/steps": training.step_seconds,
         "time/evaluation": training.eval_seconds,
         "time/checkpoints": training.checkpoint_seconds,
         "time/generation": sum(answered.seconds for answered in responses),
+        "time/scoring": sum(scored.seconds or 0.0 for scored in scores),
         "best_val_loss": training.best_val_loss,
     }
 

@@ -36,14 +36,14 @@ COLUMNS = (
     f"tags.`{names.FINGERPRINT}`",
 )
 """Beside name, start and duration; the page sorts them by kind and name."""
+FOR_TRAINING = "workflowType=machine_learning"
+"""Without it a new browser shows the menu for language model applications."""
 TAGS = {VIEW: json.dumps({"selectedColumns": COLUMNS})}
 
 
 def runs_path(experiment_id: str) -> str:
     """The part of the address of the runs that follows the server's."""
-    # Without `workflowType` a new browser shows the menu for language model applications.
-    query = f"viewStateShareKey={KEY}&workflowType=machine_learning"
-    return f"/#/experiments/{experiment_id}/runs?{query}"
+    return f"/#/experiments/{experiment_id}/runs?viewStateShareKey={KEY}&{FOR_TRAINING}"
 
 
 def set_view(client: MlflowClient, experiment: Experiment) -> None:

@@ -57,7 +57,7 @@ class Store:
         # Links are shown and stored: what stands before an `@`, a password, is not for that.
         public = parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl().rstrip("/")
         base = public if parts.scheme in SERVER_SCHEMES else ""
-        return f"{base}/#/experiments/{self.experiment_id}/runs/{run_id}"
+        return f"{base}/#/experiments/{self.experiment_id}/runs/{run_id}?{runs_view.FOR_TRAINING}"
 
     @property
     def runs_path(self) -> str:

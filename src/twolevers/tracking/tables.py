@@ -6,6 +6,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
+from twolevers.report.charts import table_chart_html
 from twolevers.report.pages import table_html
 from twolevers.report.pictures import heat_map
 from twolevers.report.table import about, cells_frame, table_frame, table_markdown
@@ -40,8 +41,10 @@ def track_table(table: RunTimes, not_measured: Sequence[str], flow_run_id: str |
         page_file.write_text(
             table_html(table, not_measured, picture=picture.read_bytes()), encoding="utf-8"
         )
+        chart_file = Path(temporary) / "run-time-chart.html"
+        chart_file.write_text(table_chart_html(table), encoding="utf-8")
         tracker.log_table(cells_frame(table), "run-time-table.json")
-        for file in (picture, page_file):
+        for file in (picture, page_file, chart_file):
             tracker.log_file(file)
         tracker.set_description(table_markdown(table, not_measured))
         return tracker.run_id

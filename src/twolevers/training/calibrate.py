@@ -42,13 +42,15 @@ class Calibration:
 
         Expected is the first step, the median for the others, and the median evaluation. Lowest
         and highest are the steps' quartiles, and at least a tenth to each side, for the steps
-        timed are few.
+        timed are few. The first step alone tells no more than what it takes at most: lowest is 0.
         """
         fixed = self.first + work.evaluations * float(np.median(self.evaluations))
         expected, low, high = (
             fixed + (work.steps - 1) * float(seconds)
-            for seconds in np.quantile(self.steps, (0.5, 0.25, 0.75))
+            for seconds in np.quantile(self.steps or self.first, (0.5, 0.25, 0.75))
         )
+        if not self.steps:
+            return expected, 0.0, 1.1 * expected
         return expected, min(low, 0.9 * expected), max(high, 1.1 * expected)
 
 
@@ -138,4 +140,4 @@ def calibrate(
         len(evaluations) < _EVALUATIONS and time.perf_counter() - started < seconds
     ):
         evaluations.append(evaluations_of_one * timed(evaluate))
-    return Calibration(first, tuple(steps or [first]), tuple(evaluations))
+    return Calibration(first, tuple(steps), tuple(evaluations))
