@@ -94,8 +94,8 @@ def test_plotly_draws_the_table_as_a_heat_map() -> None:
     assert heat.y == (NANO, SMALL)
     assert [row[0] for row in heat.z] == pytest.approx([2.0, 3.0]), "the logarithm of seconds"
     assert [row[1] for row in heat.z] == [None, pytest.approx(1.0)], "nobody measured one"
-    assert list(heat.text[0]) == ["1 min 40 s (1 run)", ""]
-    assert heat.text[1][1] == "10.0 s (1 run), fastest"
+    assert list(heat.text[0]) == ["1 min 40 s<br>(1 run)", ""]
+    assert heat.text[1][1] == "10.0 s<br>(1 run), fastest"
 
 
 def test_the_newest_core_version_alone_counts() -> None:

@@ -183,7 +183,7 @@ def test_the_table_is_drawn_as_a_heat_map(
 ) -> None:
     with Opened(browser, pages["chart"], width, "dark") as opened:
         opened.page.locator(".heatmaplayer image").wait_for()
-        texts = opened.page.locator(".heatmap-label, .hm text").all_text_contents()
+        texts = opened.page.locator(".plots text").all_text_contents()
         assert sum("fastest" in text for text in texts) == 1, texts
         assert opened.overhang == 0
         assert opened.faults == []

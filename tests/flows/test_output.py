@@ -13,7 +13,7 @@ from tasks import output
 def test_a_library_that_logs_to_standard_error_by_itself_does_no_harm(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """Logging's handler of last resort has no stream of its own; some libraries use it as theirs."""
+    """Logging's handler of last resort has no stream of its own; some libraries take it."""
     logged = logging.getLogger("twolevers.test_output")
     lines: list[str] = []
     monkeypatch.setattr(logged, "info", lines.append)

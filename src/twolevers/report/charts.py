@@ -13,6 +13,7 @@ from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.resources import files
+from textwrap import wrap
 from typing import Any
 
 from twolevers.report.curves import thinned
@@ -63,10 +64,10 @@ def heat_map(table: RunTimes) -> dict[str, Any]:
     cells = [[table.cells.get((m, c)) for c in table.columns] for m in table.models]
     heat = {
         "type": "heatmap",
-        "x": [column.replace(", ", "<br>") for column in frame.columns],
+        "x": ["<br>".join(wrap(column, 18)) for column in frame.columns],
         "y": list(frame.index),
         "z": [[cell and math.log10(cell.seconds) for cell in row] for row in cells],
-        "text": [[cell_text(table, cell) for cell in row] for row in cells],
+        "text": [[cell_text(table, cell).replace(" (", "<br>(") for cell in row] for row in cells],
         "texttemplate": "%{text}",
         "hovertemplate": "%{y}<br>%{x}<br><b>%{text}</b><extra></extra>",
         "hoverongaps": False,
@@ -78,8 +79,8 @@ def heat_map(table: RunTimes) -> dict[str, Any]:
     }
     layout = {
         "title": {"text": "Two epochs, median", "x": 0, "xref": "paper"},
-        "yaxis": {"autorange": "reversed", "automargin": True},
-        "xaxis": {"automargin": True},
+        "yaxis": {"autorange": "reversed", "automargin": True, "showgrid": False},
+        "xaxis": {"automargin": True, "showgrid": False, "tickangle": 0},
         "hovermode": "closest",
     }
     return {"data": [heat], "layout": layout}
