@@ -15,7 +15,8 @@ import os
 import shutil
 import tempfile
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -74,7 +75,11 @@ def make_servable(folder: Path, options: FineTuneOptions) -> None:
     )
     # float16 is for GPUs alone, and the model may be served by a CPU.
     precision = "auto" if options.precision == "float16" else options.precision
-    with tempfile.TemporaryDirectory() as temporary, warnings.catch_warnings():
+    with (
+        tempfile.TemporaryDirectory() as temporary,
+        warnings.catch_warnings(),
+        _installed_taken_for_granted(),
+    ):
         warnings.simplefilter("ignore")
         made = Path(temporary) / "model"
         mlflow.pyfunc.save_model(
@@ -97,6 +102,24 @@ def make_servable(folder: Path, options: FineTuneOptions) -> None:
     # The weights are where the description is.
     description.flavors["python_function"]["artifacts"] = {"checkpoint": {"path": ".", "uri": "."}}
     description.save(folder / "MLmodel")
+
+
+@contextmanager
+def _installed_taken_for_granted() -> Iterator[None]:
+    """While inside, MLflow does not look through all installed packages for those that the model
+    requires: that takes a second, and they are the ones that run this."""
+    from mlflow.utils import environment
+
+    name = "warn_dependency_requirement_mismatches"
+    asks = getattr(environment, name, None)
+    if asks is None:  # another version of MLflow has it elsewhere: it takes its second
+        yield
+        return
+    setattr(environment, name, lambda requirements: None)
+    try:
+        yield
+    finally:
+        setattr(environment, name, asks)
 
 
 def read_options(run_folder: Path) -> FineTuneOptions | None:
