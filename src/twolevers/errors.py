@@ -96,3 +96,11 @@ def did_you_mean(value: str, known: Iterable[str]) -> str:
     """` (did you mean 'x'?)`, or nothing when nothing is near."""
     near = difflib.get_close_matches(value, list(known), n=1)
     return f" (did you mean {near[0]!r}?)" if near else ""
+
+
+def first_line(error: BaseException) -> str:
+    """An error as one line: its type and the beginning of its message's first line."""
+    text = str(error).strip()
+    line = text.splitlines()[0] if text else ""
+    line = line if len(line) <= 300 else line[:299] + "…"
+    return f"{type(error).__name__}: {line}" if line else type(error).__name__

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from twolevers.errors import first_line
 from twolevers.files import atomic_file
 from twolevers.settings import Home
 
@@ -112,11 +113,3 @@ def _send(client: MlflowClient, run_id: str, entries: list[dict[str, Any]]) -> N
     for entry in entries:
         if entry["kind"] == "status":
             client.set_terminated(run_id, entry["status"], entry["end_time"])
-
-
-def first_line(error: BaseException) -> str:
-    """An error as one line: its type and the beginning of its message's first line."""
-    text = str(error).strip()
-    line = text.splitlines()[0] if text else ""
-    line = line if len(line) <= 300 else line[:299] + "…"
-    return f"{type(error).__name__}: {line}" if line else type(error).__name__

@@ -9,11 +9,10 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from twolevers.errors import InputError, Problem, RunStopped, TwoleversError
+from twolevers.errors import InputError, Problem, RunStopped, TwoleversError, first_line
 from twolevers.settings import Home, Settings
 from twolevers.tracking import names
 from twolevers.tracking.alive import LOCK_TAG, RunLock, close_orphans_in, is_alive
-from twolevers.tracking.leftovers import first_line
 from twolevers.tracking.run_tracker import CLOSE_SECONDS, UPLOAD_SECONDS, MlflowTracker, Warn
 from twolevers.tracking.store import Store, open_store
 from twolevers.tracking.system_metrics import sampled

@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING, Any
 
 from filelock import FileLock
 
+from twolevers.errors import first_line
 from twolevers.files import write_json
 from twolevers.records import DatasetFile, TokenisedData
 from twolevers.settings import Home
 from twolevers.time_limit import within
 from twolevers.tracking import artifacts, names, registry
 from twolevers.tracking.curves import metric_history
-from twolevers.tracking.leftovers import FILES_NAME, first_line, keep_file, send_files
+from twolevers.tracking.leftovers import FILES_NAME, keep_file, send_files
 from twolevers.tracking.store import Store
 from twolevers.tracking.writer import Writer
 

@@ -17,7 +17,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from twolevers.tracking.leftovers import REFUSALS, first_line, write_leftovers
+from twolevers.errors import first_line
+from twolevers.tracking.leftovers import REFUSALS, write_leftovers
 from twolevers.tracking.pacing import Pacing
 from twolevers.tracking.values import (
     MAX_PARAM,
