@@ -10,13 +10,14 @@ COMPILE := $(BIN)/python -m compileall -q -j 0 $(VENV)/lib >/dev/null 2>&1 || tr
 ARGS   ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help run up down status table test test-faults test-browser check bench format clean-venv
+.PHONY: help run up down status table chat test test-faults test-browser check bench format clean-venv
 
 help: ## what there is
 	@echo 'make run    set up .venv and fine-tune (MODEL=… DEVICE=… DATASET=… ARGS=…)'
 	@echo 'make up     both web interfaces and a worker; Ctrl-C or make down ends them (ARGS=…)'
 	@echo 'make status what of that runs, and where'
 	@echo 'make table  the run-time table; times first what it lacks (MODEL=… DEVICE=… ARGS=…)'
+	@echo 'make chat   a page to talk to the newest run, base and tuned side by side (ARGS=…)'
 	@echo 'make test   set up .venv and run the tests'
 	@echo 'make test-faults  the tests that start, stop and kill servers'
 	@echo 'make test-browser  the tests that drive both web interfaces (needs Chromium)'
@@ -38,6 +39,9 @@ table: $(VENV)/.installed ## the run-time table, what it lacks timed first
 	@TWOLEVERS_HOME="$${TWOLEVERS_HOME:-$(CURDIR)}" $(BIN)/twolevers table --measure \
 	  $(if $(MODEL),--model "$(MODEL)") $(if $(DEVICE),--device "$(DEVICE)") \
 	  $(if $(DATASET),--dataset "$(DATASET)") $(ARGS)
+
+chat: $(VENV)/.installed ## base and tuned side by side, on a page
+	@TWOLEVERS_HOME="$${TWOLEVERS_HOME:-$(CURDIR)}" exec $(BIN)/twolevers chat --web $(ARGS)
 
 # Two workers with one computing thread each keep both cores busy.
 test: $(VENV)/.test-installed ## the tests

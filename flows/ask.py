@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
 from twolevers.data.prompt import Entry
@@ -36,20 +37,51 @@ def ask(
     """
     if not instruction.strip():
         raise InputError(Problem("instruction", instruction, "is empty", "say what to do"))
+    asked = find_asked(run, base=base)
+    answerer = Answerer(
+        asked.path,
+        asked.config,
+        prompt_style=asked.trained.data.prompt_style,
+        device=find_device(device),
+    )
+    [answer] = answerer.answer([Entry(instruction, text, output="")], options, seed=seed)
+    return answer
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A run's model, tuned or base."""
+
+    name: str
+    """For people and programs: `gpt2-nano-68ca4ca4`, its base `gpt2-nano`."""
+    path: Path
+    config: GPT2Config | None
+    """None: as stated in `path`."""
+    trained: FineTuneOptions
+
+
+def find_asked(run: str, *, base: bool) -> Asked:
+    """The model that a run left, or the one that it began with.
+
+    Raises:
+        InputError: no such run, a run without a checkpoint.
+    """
     home = writable_home()
     found = find_run(run, home, load_settings())
     # A checkpoint folder that belongs to no run has no options: it is asked as the chapter does.
     trained = read_run_options(found.folder) if found.folder else FineTuneOptions()
-    if base and not found.folder:
+    if not base:
+        checkpoint = _checkpoint(found, run)
+        name = checkpoint.resolve().name
+        if found.run_id:
+            name = f"{find_model(trained.model).short_name}-{found.run_id[:8]}"
+        return Asked(name, checkpoint, None, trained)
+    if not found.folder:
         raise InputError(
             Problem("--base", run, "is a checkpoint of no run, its base is not known", "name a run")
         )
-    path, config = _base(trained, home) if base else (_checkpoint(found, run), None)
-    answerer = Answerer(
-        path, config, prompt_style=trained.data.prompt_style, device=find_device(device)
-    )
-    [answer] = answerer.answer([Entry(instruction, text, output="")], options, seed=seed)
-    return answer
+    path, config = _base(trained, home)
+    return Asked(find_model(trained.model).short_name, path, config, trained)
 
 
 def _base(trained: FineTuneOptions, home: Home) -> tuple[Path, GPT2Config]:

@@ -14,6 +14,7 @@ import typer
 
 import twolevers
 from flows.cli_servers import servers
+from flows.cli_serving import serving
 from flows.option_flags import takes_options
 from flows.quick_imports import exit_quickly, quick_imports
 from twolevers.errors import NO_ROOM, InputError, Problem, TwoleversError, no_room
@@ -252,6 +253,7 @@ def clean(
 
 
 app.add_typer(servers)
+app.add_typer(serving)
 
 
 @app.callback(invoke_without_command=True)

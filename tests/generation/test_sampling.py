@@ -6,7 +6,7 @@ import pytest
 import torch
 from transformers import TemperatureLogitsWarper, TopKLogitsWarper, TopPLogitsWarper
 
-from twolevers.generation.sampling import Chance, draw, filtered_probabilities, greedy
+from twolevers.generation.sampling import chances, draw, filtered_probabilities, greedy
 from twolevers.options import GenerationOptions
 
 
@@ -54,12 +54,12 @@ def test_the_ends_of_chance_draw_a_possible_token() -> None:
 
 
 def test_chance_is_a_prompts_own() -> None:
-    together, alone = Chance([[1, 2], [3], [1, 2]], seed=9), Chance([[3]], seed=9)
-    numbers = [together.next([0, 1, 2]) for _ in range(3)]
+    together, [alone] = chances([[1, 2], [3], [1, 2]], seed=9), chances([[3]], seed=9)
+    numbers = [[chance.next() for chance in together] for _ in range(3)]
     for of_all in numbers:
-        assert torch.equal(of_all[1:2], alone.next([0]))
+        assert of_all[1] == alone.next()
         assert of_all[0] != of_all[2]
-    assert torch.equal(Chance([[1, 2]], seed=9).next([0]), numbers[0][:1])
+    assert chances([[1, 2]], seed=9)[0].next() == numbers[0][0]
 
 
 def test_greedy_takes_the_likeliest_in_every_type() -> None:

@@ -10,15 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 
 import torch
-from torch import Tensor
 
 from twolevers.data.tokenizer import END_OF_TEXT
 from twolevers.errors import InputError, Problem
-from twolevers.generation.cache import KeyValueCache, decode_step, prefill
-from twolevers.generation.sampling import Chance, draw, filtered_probabilities, greedy
+from twolevers.generation.running import Completion, Running, RunningBatch
+from twolevers.generation.sampling import chances
 from twolevers.models.catalog import GPT2Config
 from twolevers.models.gpt2 import GPT2
 from twolevers.options import GenerationOptions
@@ -28,16 +26,6 @@ OnToken = Callable[[int, int], None]
 
 OnEnd = Callable[[int], None]
 """`on_end(index of the prompt)`, called when its answer is complete."""
-
-
-@dataclass
-class Completion:
-    """The answer to one prompt."""
-
-    token_ids: list[int] = field(default_factory=list)
-    """New tokens, without the stop token."""
-    ended: bool = False
-    """The model ended it itself; else it ran into `max_new_tokens` or the model's context."""
 
 
 def generate(
@@ -74,80 +62,37 @@ def complete(
     on_end: OnEnd | None = None,
 ) -> list[Completion]:
     """As `generate`, and says of each answer whether the model ended it."""
-    if problems := list(_problems(prompts, model.config)):
+    if problems := list(prompt_problems(prompts, model.config)):
         raise InputError(problems)
-    chance = Chance(prompts, seed) if options.temperature > 0 else None
-    completions = [Completion() for _ in prompts]
-    by_length = sorted(range(len(prompts)), key=lambda index: len(prompts[index]))
+    drawn = chances(prompts, seed) if options.temperature > 0 else [None] * len(prompts)
+    all_running = [
+        Running(prompt, options, chance, stop_id)
+        for prompt, chance in zip(prompts, drawn, strict=True)
+    ]
+    index_of = {id(running): index for index, running in enumerate(all_running)}
+    by_length = sorted(all_running, key=lambda running: len(running.prompt))
     size = options.generation_batch_size
     with _evaluating(model), torch.inference_mode():
         for start in range(0, len(prompts), size):
-            group = {index: prompts[index] for index in by_length[start : start + size]}
-            for index, token_id in _continue_group(model, group, options, chance, stop_id):
-                if token_id is None or token_id == stop_id:
-                    completions[index].ended = token_id is not None
-                    if on_end:
-                        on_end(index)
-                else:
-                    completions[index].token_ids.append(token_id)
-                    if on_token:
-                        on_token(index, token_id)
-    return completions
+            for running, token_id in _continue_group(model, by_length[start : start + size]):
+                index = index_of[id(running)]
+                if token_id is not None and on_token:
+                    on_token(index, token_id)
+                if running.is_over and on_end:
+                    on_end(index)
+    return [running.completion for running in all_running]
 
 
-def _continue_group(
-    model: GPT2,
-    group: dict[int, Sequence[int]],
-    options: GenerationOptions,
-    chance: Chance | None,
-    stop_id: int | None,
-) -> Iterator[tuple[int, int | None]]:
-    """Yields (prompt, new token) as they come; last of each prompt the stop token, or None where
-    its room is used up."""
-    device = model.wte.weight.device
-    cache = KeyValueCache(model.config, len(group), device)
-    rows = list(group)  # the prompt that each row of the cache belongs to
-    context_length = model.config.context_length
-    room = {
-        index: min(options.max_new_tokens, context_length - len(prompt))
-        for index, prompt in group.items()
-    }
-    logits = prefill(model, cache, list(group.values()))
-    while True:
-        token_ids = _choose(logits, rows, options, chance)
-        ended = []
-        for row, (index, token_id) in enumerate(zip(rows, token_ids.tolist(), strict=True)):
-            yield index, token_id
-            room[index] -= 1
-            if token_id == stop_id:
-                ended.append(row)
-            elif room[index] == 0:
-                yield index, None
-                ended.append(row)
-        going_on = list(range(len(rows)))
-        for row in reversed(ended):  # from behind, so that the last row is one that goes on
-            cache.remove(row)
-            for per_row in (rows, going_on):  # as the cache: the last takes the place
-                per_row[row] = per_row[-1]
-                per_row.pop()
-        if not rows:
-            return
-        if ended:
-            token_ids = token_ids[torch.tensor(going_on, device=device)]
-        logits = decode_step(model, cache, token_ids)
+def _continue_group(model: GPT2, group: Sequence[Running]) -> Iterator[tuple[Running, int | None]]:
+    """Continues all until each is over; yields their tokens as they come."""
+    batch = RunningBatch(model, len(group))
+    yield from batch.join(group)
+    while len(batch):
+        yield from batch.step()
 
 
-def _choose(
-    logits: Tensor, rows: Sequence[int], options: GenerationOptions, chance: Chance | None
-) -> Tensor:
-    """(B, V) logits to (B,) tokens."""
-    likeliest = greedy(logits)
-    if chance is None:
-        return likeliest
-    return draw(filtered_probabilities(logits, options), chance.next(rows).to(logits.device))
-
-
-def _problems(prompts: Sequence[Sequence[int]], config: GPT2Config) -> Iterator[Problem]:
+def prompt_problems(prompts: Sequence[Sequence[int]], config: GPT2Config) -> Iterator[Problem]:
+    """Why prompts cannot be continued: empty, no room for an answer, tokens nobody knows."""
     for index, prompt in enumerate(prompts):
         where = f"prompt {index + 1} of {len(prompts)}"
         if len(prompt) == 0:

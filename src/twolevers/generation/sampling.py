@@ -78,19 +78,26 @@ def draw(probabilities: Tensor, uniform: Tensor) -> Tensor:
 
 
 class Chance:
-    """The random numbers of every prompt, one for each token it may get."""
+    """The random numbers of one prompt, one for each token it may get.
 
-    def __init__(self, prompts: Sequence[Sequence[int]], seed: int) -> None:
-        seen: Counter[tuple[int, ...]] = Counter()
-        self._generators = []
-        for prompt in map(tuple, prompts):
-            text = repr((seed, seen[prompt], prompt))
-            digest = hashlib.sha256(text.encode("ascii")).digest()
-            generator = torch.Generator().manual_seed(int.from_bytes(digest[:7], "big"))
-            self._generators.append(generator)
-            seen[prompt] += 1
+    Args:
+        earlier: how often this very prompt stood before it.
+    """
 
-    def next(self, indices: Sequence[int]) -> Tensor:
-        """(len(indices),) numbers in [0, 1) for these prompts' next tokens."""
-        numbers = [torch.rand((), generator=self._generators[index]) for index in indices]
-        return torch.stack(numbers)
+    def __init__(self, prompt: Sequence[int], seed: int, earlier: int = 0) -> None:
+        digest = hashlib.sha256(repr((seed, earlier, tuple(prompt))).encode("ascii")).digest()
+        self._generator = torch.Generator().manual_seed(int.from_bytes(digest[:7], "big"))
+
+    def next(self) -> Tensor:
+        """A number in [0, 1) for the next token."""
+        return torch.rand((), generator=self._generator)
+
+
+def chances(prompts: Sequence[Sequence[int]], seed: int) -> list[Chance]:
+    """The random numbers of every prompt."""
+    seen: Counter[tuple[int, ...]] = Counter()
+    made = []
+    for prompt in map(tuple, prompts):
+        made.append(Chance(prompt, seed, seen[prompt]))
+        seen[prompt] += 1
+    return made

@@ -1,0 +1,1 @@
+"""Talking to a model: the engine, the HTTP endpoint, the terminal, the page."""

@@ -1,0 +1,231 @@
+"""What the endpoint takes: OpenAI's requests for completions and chat, as far as GPT-2 goes.
+
+What a field leaves open is as the run was told (`max_new_tokens`, `temperature` …). An option that
+nothing here can do is refused by name, unless it asks for what is done anyway (`n: 1`).
+
+A chat becomes one prompt in the style that the model was trained with, which knows an instruction
+and an input and no conversation:
+
+- the last message, the user's, is the instruction; where it has several text parts, the first is,
+  and the others are its input;
+- system and developer messages stand before the instruction, an empty line between;
+- earlier turns stand in the input, before what else is there, as lines `User: …`, `Assistant: …`.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Sequence
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+
+from twolevers.data.prompt import Entry, PromptStyle
+from twolevers.data.tokenizer import get_tokenizer
+from twolevers.errors import InputError, Problem
+from twolevers.options import GenerationOptions
+from twolevers.serving.engine import Request
+
+LONGEST_TOKEN = 128
+"""Characters of the longest token of GPT-2's vocabulary: a text that is longer than so many times
+the context does not fit, whatever it says."""
+LONGEST_STOP = 1000
+NEUTRAL: dict[str, tuple[Any, ...]] = {
+    "n": (1,),
+    "best_of": (1,),
+    "logprobs": (False,),
+    "top_logprobs": (),
+    "echo": (False,),
+    "suffix": ("",),
+    "presence_penalty": (0,),
+    "frequency_penalty": (0,),
+    "logit_bias": ({},),
+    "tools": ([],),
+    "tool_choice": ("none", "auto"),
+    "functions": ([],),
+    "function_call": ("none", "auto"),
+    "response_format": ({"type": "text"},),
+    "modalities": (["text"],),
+}
+"""Options that cannot be had, with what they may say nevertheless."""
+IGNORED = {"user", "metadata", "store", "service_tier", "parallel_tool_calls", "safety_identifier"}
+"""Say nothing about the answer."""
+
+
+class StreamOptions(BaseModel):
+    """What is added to a stream."""
+
+    include_usage: bool = False
+    include_obfuscation: bool = False
+
+
+class Asked(BaseModel):
+    """What completions and chat have in common."""
+
+    model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
+
+    model: str | None = None
+    max_tokens: int | None = Field(None, ge=1)
+    temperature: float | None = Field(None, ge=0, le=2)
+    top_p: float | None = Field(None, gt=0, le=1)
+    top_k: int | None = Field(None, ge=1)
+    seed: int | None = None
+    stop: str | list[str] | None = None
+    stream: bool | None = False
+    stream_options: StreamOptions | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _refuse_what_cannot_be_had(cls, data: Any) -> Any:
+        if not isinstance(data, dict):
+            return data
+        left = {name: value for name, value in data.items() if name not in IGNORED}
+        for name, neutral in NEUTRAL.items():
+            value = left.pop(name, None)
+            if value is not None and not any(_same(value, other) for other in neutral):
+                way_out = f"say {neutral[0]!r}, or leave it out" if neutral else "leave it out"
+                raise InputError(Problem(name, value, "is not supported here", way_out))
+        return left
+
+    @field_validator("stop")
+    @classmethod
+    def _few_stops(cls, stop: str | list[str] | None) -> str | list[str] | None:
+        texts = [stop] if isinstance(stop, str) else stop or []
+        if len(texts) > 4 or any(len(text) > LONGEST_STOP for text in texts):
+            raise ValueError(f"at most 4 texts of at most {LONGEST_STOP} characters")
+        return stop
+
+    @property
+    def include_usage(self) -> bool:
+        return self.stream_options is not None and self.stream_options.include_usage
+
+    def request(
+        self, text: str | Sequence[int], run: GenerationOptions, context_length: int, *, strip: bool
+    ) -> Request:
+        """For the engine.
+
+        Args:
+            text: the prompt, rendered, or its tokens.
+            run: what the run was told, for what was left open.
+
+        Raises:
+            InputError: a text far too long to be worth encoding.
+        """
+        if len(text) > context_length * LONGEST_TOKEN:
+            what = f"has {len(text):,} characters, the model sees {context_length:,} tokens at once"
+            raise InputError(Problem("prompt", None, what, "shorten it"))
+        told = {
+            "max_new_tokens": self._max_new_tokens(),
+            **{name: getattr(self, name) for name in ("temperature", "top_p", "top_k")},
+        }
+        stop = [self.stop] if isinstance(self.stop, str) else self.stop or ()
+        return Request(
+            prompt=tuple(get_tokenizer().encode(text) if isinstance(text, str) else text),
+            options=run.model_copy(update={k: v for k, v in told.items() if v is not None}),
+            seed=secrets.randbits(32) if self.seed is None else self.seed,
+            stop=tuple(stop),
+            strip=strip,
+        )
+
+    def _max_new_tokens(self) -> int | None:
+        return self.max_tokens
+
+
+class CompletionAsked(Asked):
+    """`POST /v1/completions`."""
+
+    prompt: str | list[int] | list[str] | list[list[int]]
+
+    @property
+    def only_prompt(self) -> str | list[int]:
+        """The one prompt, a text or token ids.
+
+        Raises:
+            InputError: there are several, or none.
+        """
+        if isinstance(self.prompt, str):
+            return self.prompt
+        if not self.prompt:
+            return ""
+        if isinstance(self.prompt[0], int):
+            return self.prompt
+        if len(self.prompt) > 1:
+            what = f"holds {len(self.prompt)} prompts, one is answered a request"
+            way_out = "send a request for each, all at once: they are answered together"
+            raise InputError(Problem("prompt", None, what, way_out))
+        return self.prompt[0]
+
+
+class TextPart(BaseModel):
+    """A part of a message."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    type: Literal["text"]
+    text: str
+
+
+class Message(BaseModel):
+    """One turn of a chat."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    role: Literal["system", "developer", "user", "assistant"]
+    content: str | list[TextPart] | None = None
+
+    @property
+    def parts(self) -> list[str]:
+        if isinstance(self.content, str):
+            return [self.content]
+        return [part.text for part in self.content or ()]
+
+
+class ChatAsked(Asked):
+    """`POST /v1/chat/completions`."""
+
+    messages: list[Message] = Field(min_length=1)
+    max_completion_tokens: int | None = Field(None, ge=1)
+
+    def prompt(self, style: PromptStyle) -> str:
+        """The whole chat as one prompt.
+
+        Raises:
+            InputError: the last message is not the user's, or says nothing.
+        """
+        return style.render(entry_of(self.messages))[0]
+
+    def _max_new_tokens(self) -> int | None:
+        return self.max_completion_tokens or self.max_tokens
+
+
+def entry_of(messages: Sequence[Message]) -> Entry:
+    """A chat as an entry: see above.
+
+    Raises:
+        InputError: the last message is not the user's, or says nothing.
+    """
+    *earlier, last = messages
+    if last.role != "user":
+        raise InputError(
+            Problem("messages: role of the last", last.role, "nothing to answer", "end with a user")
+        )
+    instruction, *inputs = last.parts or [""]
+    if not instruction.strip():
+        raise InputError(Problem("messages: the last", None, "is empty", "say what to do"))
+    orders = ["\n".join(turn.parts) for turn in messages if turn.role in ("system", "developer")]
+    turns = [
+        f"{turn.role.capitalize()}: {' '.join(turn.parts)}"
+        for turn in earlier
+        if turn.role in ("user", "assistant")
+    ]
+    given = ["\n".join(turns), *inputs]
+    return Entry(
+        instruction="\n\n".join(text for text in (*orders, instruction) if text.strip()),
+        input="\n\n".join(text for text in given if text.strip()),
+        output="",
+    )
+
+
+def _same(value: object, other: object) -> bool:
+    """Equal, and both or neither a truth value: for Python 0 is False."""
+    return value == other and isinstance(value, bool) == isinstance(other, bool)
