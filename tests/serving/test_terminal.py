@@ -1,0 +1,97 @@
+"""The chat in the terminal: lines in, answers out."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from helpers import TINY, write_random_weights
+
+from flows.serving import chat
+from twolevers.data.prompt import Entry, find_style
+from twolevers.device import find_device
+from twolevers.errors import InputError, Problem
+from twolevers.generation.answerer import Answerer
+from twolevers.models.weights import load_model
+from twolevers.options import GenerationOptions
+from twolevers.serving.engine import Engine
+from twolevers.serving.served import ServedModel
+from twolevers.serving.terminal import Chat
+from twolevers.settings import Home
+
+OPTIONS = GenerationOptions(max_new_tokens=6)
+
+
+@pytest.fixture
+def base_folder(tmp_path: Path) -> Path:
+    return write_random_weights(tmp_path / "base", TINY, seed=8)
+
+
+def answer(folder: Path, instruction: str, text: str = "", max_new_tokens: int = 6) -> str:
+    """As `twolevers generate` gives it."""
+    answerer = Answerer(folder, prompt_style="alpaca", device=find_device("cpu"))
+    options = GenerationOptions(max_new_tokens=max_new_tokens)
+    return answerer.answer([Entry(instruction, text, output="")], options, seed=0)[0]
+
+
+def test_lines_are_answered_and_commands_obeyed(
+    folder: Path, base_folder: Path, make_engine: Callable[..., Engine]
+) -> None:
+    opened: list[bool] = []
+
+    def open_model(base: bool) -> ServedModel:
+        opened.append(base)
+        engine = make_engine(load_model(base_folder if base else folder))
+        return ServedModel("base" if base else "tuned", engine, find_style("alpaca"), OPTIONS)
+
+    out = io.StringIO()
+    lines = ["", "Name a colour.\n", "   ", "/input red", "Opposite?", "Name a colour."]
+    lines += ["/base", "Name a colour.", "/base", "/what", "/quit", "never asked"]
+    Chat(open_model, base=False, out=out).run(lines)
+    assert out.getvalue().split("\n") == [
+        *answer(folder, "Name a colour.").split("\n"),
+        *answer(folder, "Opposite?", "red").split("\n"),
+        *answer(folder, "Name a colour.").split("\n"),
+        "now asking base",
+        *answer(base_folder, "Name a colour.").split("\n"),
+        "now asking tuned",
+        "there is no /what; /help says what there is",
+        "",
+    ]
+    assert opened == [False, True]
+
+
+def test_what_cannot_be_answered_ends_no_chat(
+    folder: Path, make_engine: Callable[..., Engine]
+) -> None:
+    def open_model(base: bool) -> ServedModel:
+        if base:
+            raise InputError(Problem("--base", "x", "is not known", "name a run"))
+        engine = make_engine(load_model(folder))
+        return ServedModel("tuned", engine, find_style("alpaca"), OPTIONS)
+
+    out = io.StringIO()
+    Chat(open_model, base=False, out=out).run(["word " * 1100, "/base", "Name a colour.", "/help"])
+    said = out.getvalue()
+    assert "the model sees 1,024 at once" in said
+    assert "--base 'x': is not known; name a run" in said
+    assert answer(folder, "Name a colour.") in said
+    assert "/input TEXT" in said
+
+
+def test_a_checkpoint_is_asked_through_a_pipe(
+    home: Home, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    settings = {"base": False, "device": "cpu", "precision": "float32"}
+    with pytest.raises(InputError, match="there is no run yet"):
+        chat("latest", changes={}, **settings)
+    monkeypatch.setattr("sys.stdin", io.StringIO("\nName a colour.\n/base\nOpposite of red?"))
+    chat(str(folder), changes={"max_new_tokens": 5}, **settings)
+    assert capsys.readouterr().out.split("\n") == [
+        *answer(folder, "Name a colour.", max_new_tokens=5).split("\n"),
+        f"--base '{folder}': is a checkpoint of no run, its base is not known; name a run",
+        *answer(folder, "Opposite of red?", max_new_tokens=5).split("\n"),
+        "",
+    ]
