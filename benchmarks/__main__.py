@@ -1,7 +1,7 @@
 """`make bench`: measures, prints a table, writes `results/latest.json` and a picture.
 
 BENCH=steps|generate|tokenise|overhead  one part of the table alone
-BENCH=loss|memory|growth|floor|forecast what the table does not hold
+BENCH=loss|memory|growth|floor|forecast|serving  what the table does not hold
 BENCH_FULL=1                            all 110 answers for every peer
 BENCH_DATA=FILE                         other data than chapter 7's
 """
@@ -18,7 +18,18 @@ from pathlib import Path
 
 from rich.console import Console
 
-from benchmarks import floor, forecast, generate, growth, loss, memory, overhead, steps, tokenise
+from benchmarks import (
+    floor,
+    forecast,
+    generate,
+    growth,
+    loss,
+    memory,
+    overhead,
+    serving,
+    steps,
+    tokenise,
+)
 from benchmarks.job import data_file, write_weights
 from benchmarks.result import Result
 from benchmarks.show import machine, print_table, write_results
@@ -37,6 +48,7 @@ REPORTS: dict[str, Report] = {
     "growth": growth.measure,
     "memory": lambda data, _weights: memory.measure(data),
     "forecast": lambda data, _weights: forecast.measure(data),
+    "serving": serving.measure,
     "loss": lambda data, weights: loss.report(loss.measure(data, weights)),
 }
 

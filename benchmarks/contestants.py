@@ -259,6 +259,13 @@ class Tasks:
         assert all(len(answer) == NEW_TOKENS for answer in answers)
         return {"rate": len(prompts) * NEW_TOKENS / seconds, "prompts": len(prompts)}
 
+    def singly(self, count: int) -> dict[str, Any]:
+        """So many prompts, one after the other."""
+        began = time.perf_counter()
+        answers = [self.contestant.generate([prompt])[0] for prompt in self.job.prompts[:count]]
+        seconds = time.perf_counter() - began
+        return {"rate": sum(map(len, answers)) / seconds}
+
     def warm(self) -> dict[str, Any]:
         """What a first step and a first token cost once."""
         self.contestant.step(self.job.batches()[0])

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 from helpers import TINY, write_random_weights
 
-from flows.serving import chat
 from twolevers.data.prompt import Entry, find_style
 from twolevers.device import find_device
 from twolevers.errors import InputError, Problem
@@ -19,7 +18,6 @@ from twolevers.options import GenerationOptions
 from twolevers.serving.engine import Engine
 from twolevers.serving.served import ServedModel
 from twolevers.serving.terminal import Chat
-from twolevers.settings import Home
 
 OPTIONS = GenerationOptions(max_new_tokens=6)
 
@@ -79,19 +77,3 @@ def test_what_cannot_be_answered_ends_no_chat(
     assert "--base 'x': is not known; name a run" in said
     assert answer(folder, "Name a colour.") in said
     assert "/input TEXT" in said
-
-
-def test_a_checkpoint_is_asked_through_a_pipe(
-    home: Home, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    settings = {"base": False, "device": "cpu", "precision": "float32"}
-    with pytest.raises(InputError, match="there is no run yet"):
-        chat("latest", changes={}, **settings)
-    monkeypatch.setattr("sys.stdin", io.StringIO("\nName a colour.\n/base\nOpposite of red?"))
-    chat(str(folder), changes={"max_new_tokens": 5}, **settings)
-    assert capsys.readouterr().out.split("\n") == [
-        *answer(folder, "Name a colour.", max_new_tokens=5).split("\n"),
-        f"--base '{folder}': is a checkpoint of no run, its base is not known; name a run",
-        *answer(folder, "Opposite of red?", max_new_tokens=5).split("\n"),
-        "",
-    ]
