@@ -1,4 +1,4 @@
-"""`twolevers serve` with 16 clients, against answering one at a time with Hugging Face's `generate`.
+"""`twolevers serve` with 16 clients, against Hugging Face's `generate` one at a time.
 
 Ours is the whole of it: a server of its own, asked over HTTP. Theirs is the bare call with its
 cache, in the precision that is the faster one here.

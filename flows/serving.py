@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import io
 import os
 import secrets
+import signal
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib.util import find_spec
 
@@ -16,6 +19,7 @@ from twolevers.device import find_device, find_precision
 from twolevers.environment import writable_home
 from twolevers.errors import InputError, TwoleversError
 from twolevers.models.weights import load_model
+from twolevers.options import build_options
 from twolevers.serving.engine import Engine
 from twolevers.serving.preferences import FILE_NAME, keep_preference
 from twolevers.serving.served import ServedModel
@@ -49,8 +53,9 @@ def open_model(
     Raises:
         InputError: no such run, device or precision; a run without a checkpoint.
     """
+    told = build_options({"precision": precision, **(changes or {})}, {})  # checks them all
     on = find_device(device)
-    precision = find_precision(precision, on)
+    precision = find_precision(told.precision, on)
     asked = find_asked(run, base=base)
     model = load_model(asked.path, asked.config, device=on.name)
     engine = Engine(
@@ -136,25 +141,32 @@ def chat(run: str, *, base: bool, device: str, precision: str, changes: dict[str
             changes=changes,
         )
 
-    talk = Chat(open_one, base=base, out=sys.stdout)
+    typed = sys.stdin.isatty()
+    talk = Chat(open_one, base=base, out=sys.stdout, typed=typed)
+    before = signal.signal(signal.SIGTERM, _leave)  # Ctrl-C cuts an answer, this does not
     try:
-        if sys.stdin.isatty():
+        if typed:
             print(f"{talk.model.name}: what shall it do? /help says what there is", flush=True)
         else:
             _ = talk.model  # no run is an error, whatever comes in
-        talk.run(_lines())
+        talk.run(_lines(typed))
     finally:
+        signal.signal(signal.SIGTERM, before)
         talk.close()
 
 
-def _lines() -> Iterator[str]:
+def _leave(number: int, _frame: object) -> None:
+    raise SystemExit(128 + number)
+
+
+def _lines(typed: bool) -> Iterator[str]:
     """What is typed, or comes through a pipe. Ctrl-C at the prompt ends, as Ctrl-D does."""
-    if not sys.stdin.isatty():
+    if isinstance(sys.stdin, io.TextIOWrapper):
+        sys.stdin.reconfigure(errors="replace")
+    if not typed:
         yield from sys.stdin
         return
-    import contextlib
-
-    with contextlib.suppress(ImportError):
+    with suppress(ImportError):
         import readline  # noqa: F401  # gives `input` a history
     while True:
         try:
@@ -173,8 +185,8 @@ def chat_page(run: str, *, port: int, device: str, precision: str) -> None:
     """
     if find_spec("gradio") is None:
         raise TwoleversError(
-            "the page needs Gradio, which is not installed: pip install 'twolevers[chat]', or on a "
-            "clone .venv/bin/pip install -e '.[chat]'"
+            "the page needs Gradio, which is not installed; install it: "
+            f"{sys.executable} -m pip install 'gradio>=6'"
         )
     if problem := port_problem("127.0.0.1", port, "--port"):
         raise InputError(problem)

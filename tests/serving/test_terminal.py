@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import io
+import socket
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from helpers import TINY, write_random_weights
 
+from flows import cli
 from twolevers.data.prompt import Entry, find_style
 from twolevers.device import find_device
 from twolevers.errors import InputError, Problem
@@ -18,6 +21,7 @@ from twolevers.options import GenerationOptions
 from twolevers.serving.engine import Engine
 from twolevers.serving.served import ServedModel
 from twolevers.serving.terminal import Chat
+from twolevers.settings import Home
 
 OPTIONS = GenerationOptions(max_new_tokens=6)
 
@@ -77,3 +81,44 @@ def test_what_cannot_be_answered_ends_no_chat(
     assert "--base 'x': is not known; name a run" in said
     assert answer(folder, "Name a colour.") in said
     assert "/input TEXT" in said
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "said"),
+    [
+        (["serve", "--precision", "int8"], 2, "'int8'"),
+        (["serve", "--device", "tpu"], 2, "this machine has"),
+        (["serve", "--host", "203.0.113.9"], 2, "--host '203.0.113.9': is no address of"),
+        (["chat", "--temperature", "nan"], 2, "--temperature"),
+        (["chat", "--web"], 1, "-m pip install 'gradio>=6'"),
+    ],
+)
+def test_bad_options_are_one_error_before_anything_is_loaded(
+    home: Home,
+    arguments: list[str],
+    status: int,
+    said: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["twolevers", *arguments])
+    monkeypatch.setattr("signal.signal", lambda *_: None)
+    monkeypatch.setitem(sys.modules, "gradio", None)  # as where the extra is not installed
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    assert ended.value.code == status
+    assert said in capsys.readouterr().err
+    assert not home.mlflow.exists()
+
+
+def test_a_port_that_is_taken_is_named(
+    home: Home, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        monkeypatch.setattr(sys, "argv", ["twolevers", "serve", "--port", port])
+        monkeypatch.setattr("signal.signal", lambda *_: None)
+        with pytest.raises(SystemExit) as ended:
+            cli.main()
+    assert ended.value.code == 2
+    assert f"port {port}: is taken by" in capsys.readouterr().err

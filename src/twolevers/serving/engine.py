@@ -127,7 +127,7 @@ class Engine:
     ) -> None:
         self.model, self.timeout = model.eval(), timeout
         self.max_batch, self.max_waiting = max_batch, max_waiting
-        self._device, self._precision = device, precision
+        self._autocast = autocast(device, precision)
         self._waiting: deque[Ticket] = deque()
         self._running: dict[Running, Ticket] = {}
         self._batch: RunningBatch | None = None
@@ -209,7 +209,7 @@ class Engine:
         self._thread.join()
 
     def _work(self) -> None:
-        with computing(), torch.inference_mode(), autocast(self._device, self._precision):
+        with computing(), torch.inference_mode(), self._autocast:
             while (new := self._next()) is not None:
                 try:
                     self._go_on(new)

@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import TextIO
 
 from twolevers.data.prompt import Entry
-from twolevers.errors import InputError
-from twolevers.serving.engine import CutError
+from twolevers.errors import TwoleversError
 from twolevers.serving.served import ServedModel
 
 HELP = """\
@@ -28,10 +27,12 @@ class Chat:
     Args:
         open_model: loads a model; it is kept.
         base: ask the base first.
+        typed: someone sits there: Ctrl-C cuts an answer and not the chat.
         out: where answers and notes go.
     """
 
-    def __init__(self, open_model: Open, *, base: bool, out: TextIO) -> None:
+    def __init__(self, open_model: Open, *, base: bool, out: TextIO, typed: bool = False) -> None:
+        self._typed = typed
         self._open, self._base, self._out = open_model, base, out
         self._models: dict[bool, ServedModel] = {}
         self._input = ""
@@ -68,7 +69,7 @@ class Chat:
             self._base = not self._base
             try:
                 self._say(f"now asking {self.model.name}")
-            except InputError as error:  # there is no base to a folder
+            except TwoleversError as error:  # there is no base to a folder, or none to be had
                 self._base = not self._base
                 self._say(str(error))
         else:
@@ -82,8 +83,10 @@ class Chat:
                 print(piece, end="", file=self._out, flush=True)
             self._say("")
         except KeyboardInterrupt:
+            if not self._typed:
+                raise
             self._say(" … cut")
-        except (InputError, CutError) as error:
+        except TwoleversError as error:
             self._say(str(error))
 
     def _say(self, text: str) -> None:
