@@ -114,7 +114,8 @@ def test_bad_options_are_one_error_before_anything_is_loaded(
 def test_a_port_that_is_taken_is_named(
     home: Home, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
         port = str(taken.getsockname()[1])
         monkeypatch.setattr(sys, "argv", ["twolevers", "serve", "--port", port])
         monkeypatch.setattr("signal.signal", lambda *_: None)

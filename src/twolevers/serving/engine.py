@@ -219,13 +219,13 @@ class Engine:
     def _next(self) -> list[Ticket] | None:
         """Those who join now; first those who have to leave do. None: closed, nobody is left."""
         with self._changed:
+            if not self._running:
+                self._batch = None  # gives its memory back, which grew with the longest answer
             self._changed.wait_for(lambda: self._waiting or self._running or self._closing)
             now = time.monotonic()
             for ticket in [*self._running.values(), *self._waiting]:
                 if cut := self._cut(ticket, now):
                     self._finish(ticket, *cut)
-            if not self._running:
-                self._batch = None  # gives its memory back, which grew with the longest answer
             new: list[Ticket] = []
             tokens = 0
             while self._waiting and len(self._running) < self.max_batch:

@@ -97,7 +97,8 @@ def make_page(
             for answered in answers(base, tuned, Entry(instruction, text, output="")):
                 yield answered.base, answered.tuned, no, no, "", answered
         except TwoleversError as error:
-            raise gr.Error(str(error), print_exception=False) from error
+            yield "", "", no, no, str(error), None
+            return
         if answered is not None:
             differ = answered.base != answered.tuned
             choose = gr.Button(interactive=differ)
