@@ -40,7 +40,7 @@ table: $(VENV)/.installed ## the run-time table, what it lacks timed first
 	  $(if $(MODEL),--model "$(MODEL)") $(if $(DEVICE),--device "$(DEVICE)") \
 	  $(if $(DATASET),--dataset "$(DATASET)") $(ARGS)
 
-chat: $(VENV)/.installed ## base and tuned side by side, on a page
+chat: $(VENV)/.installed $(VENV)/.chat-installed ## base and tuned side by side, on a page
 	@TWOLEVERS_HOME="$${TWOLEVERS_HOME:-$(CURDIR)}" exec $(BIN)/twolevers chat --web $(ARGS)
 
 # Two workers with one computing thread each keep both cores busy.
@@ -51,7 +51,7 @@ test: $(VENV)/.test-installed ## the tests
 test-faults: $(VENV)/.test-installed ## what starts, stops and kills servers
 	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/faults $(ARGS)
 
-test-browser: $(VENV)/.test-installed ## what a user does in a browser
+test-browser: $(VENV)/.test-installed $(VENV)/.chat-installed ## what a user does in a browser
 	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/browser $(ARGS)
 
 check: $(VENV)/.test-installed ## format, lint, types
@@ -82,6 +82,12 @@ $(VENV)/.test-installed: $(VENV)/bin/python requirements.lock requirements-test.
 	@$(PIP) install --quiet --no-deps --no-build-isolation --editable .
 	@$(COMPILE)
 	@touch $(VENV)/.installed $@
+
+$(VENV)/.chat-installed: $(VENV)/bin/python requirements.lock requirements-chat.lock
+	@echo 'Installing what the page needs into $(VENV) (once) …'
+	@$(PIP) install --quiet --no-compile -r requirements.lock -r requirements-chat.lock
+	@$(COMPILE)
+	@touch $@
 
 clean-venv:
 	rm -rf $(VENV)
