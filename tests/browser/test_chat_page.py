@@ -76,5 +76,10 @@ def test_both_are_asked_and_the_better_one_is_kept(page: Page, shown: Shown) -> 
     [choice] = read_preferences(shown.choices)
     assert (choice.chosen, choice.rejected) == (shown.tuned, shown.base)
     assert choice.prompt == alpaca(Entry("Name a colour.", "red", ""))
+    page.get_by_label("Instruction").fill(" ")
+    page.get_by_role("button", name="Ask both").click()
+    expect(page.get_by_text("instruction: is empty; say what to do")).to_be_visible()
+    expect(page.get_by_label("base: gpt2-tiny")).to_have_value("")
+    expect(better).to_be_disabled()
     elsewhere = [url for url in asked if not url.startswith((shown.address, "data:", "blob:"))]
     assert elsewhere == []
