@@ -250,7 +250,9 @@ class Engine:
     def _go_on(self, new: list[Ticket]) -> None:
         if not self._running:
             return
-        batch = self._batch = self._batch or RunningBatch(self.model, self.max_batch)
+        if self._batch is None:
+            self._batch = RunningBatch(self.model, self.max_batch)
+        batch = self._batch
         for running, token_id in batch.join([ticket.running for ticket in new]) if new else ():
             self._tell(self._running[running], token_id)
         for running, token_id in batch.step() if len(batch) else ():
