@@ -71,7 +71,7 @@ def find_asked(run: str, *, base: bool) -> Asked:
     # A checkpoint folder that belongs to no run has no options: it is asked as the chapter does.
     trained = read_run_options(found.folder) if found.folder else FineTuneOptions()
     if not base:
-        checkpoint = _checkpoint(found, run)
+        checkpoint = checkpoint_of(found, run)
         name = checkpoint.resolve().name
         if found.run_id:
             name = f"{find_model(trained.model).short_name}-{found.run_id[:8]}"
@@ -89,7 +89,12 @@ def _base(trained: FineTuneOptions, home: Home) -> tuple[Path, GPT2Config]:
     return weights.path, find_model(trained.model).config
 
 
-def _checkpoint(found: RunInfo, run: str) -> Path:
+def checkpoint_of(found: RunInfo, run: str) -> Path:
+    """A run's newest checkpoint.
+
+    Raises:
+        InputError: it is not on this machine.
+    """
     if found.checkpoint is None or not found.checkpoint.exists():
         raise InputError(
             Problem(
