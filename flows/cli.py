@@ -13,6 +13,7 @@ from typing import Annotated, Any
 import typer
 
 import twolevers
+from flows.cli_harness import harness
 from flows.cli_servers import servers
 from flows.cli_serving import serving
 from flows.option_flags import takes_options
@@ -252,6 +253,7 @@ def clean(
     listings.clean(older_than, keep, yes)
 
 
+app.add_typer(harness)
 app.add_typer(servers)
 app.add_typer(serving)
 
