@@ -1,4 +1,4 @@
-"""`twolevers lm-eval` on a run: what is printed and what is tracked, the harness itself replaced."""
+"""`twolevers lm-eval` on a run: what is printed and tracked, with the harness replaced."""
 
 from __future__ import annotations
 
