@@ -13,6 +13,7 @@ from typing import Annotated, Any
 import typer
 
 import twolevers
+from flows.cli_evaluation import evaluation
 from flows.cli_harness import harness
 from flows.cli_servers import servers
 from flows.cli_serving import serving
@@ -253,6 +254,7 @@ def clean(
     listings.clean(older_than, keep, yes)
 
 
+app.add_typer(evaluation)
 app.add_typer(harness)
 app.add_typer(servers)
 app.add_typer(serving)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Annotated, Any
 
 import typer
@@ -13,11 +13,24 @@ from twolevers.options import FROM_SETTINGS, flag, option_fields
 
 
 def takes_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Give `command` a flag for every option; it receives those given as `given: dict`.
+    """Give `command` a flag for every option of a fine-tuning."""
+    return takes([(name, field) for _, name, field in option_fields()])(command)
+
+
+def takes(
+    fields: Sequence[tuple[str, FieldInfo]],
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Give a command a flag for every field; it receives those given as `given: dict`.
 
     Values arrive as text: the options class parses them, so that all problems of a command
     line are found at once and worded in one place.
     """
+    return lambda command: _with_flags(command, fields)
+
+
+def _with_flags(
+    command: Callable[..., None], fields: Sequence[tuple[str, FieldInfo]]
+) -> Callable[..., None]:
 
     def run(**values: Any) -> None:
         own = {name: values.pop(name) for name in own_parameters if name in values}
@@ -35,7 +48,7 @@ def takes_options(command: Callable[..., None]) -> Callable[..., None]:
             default=None,
             annotation=_annotation(name, field),
         )
-        for _, name, field in option_fields()
+        for name, field in fields
     ]
     parameters = [*options, *own_parameters.values()]
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]

@@ -130,6 +130,11 @@ class Home:
         return self.root / "runs"
 
     @property
+    def judgements(self) -> Path:
+        """What judges said, by judge and question; of all runs together."""
+        return self.root / "judgements"
+
+    @property
     def prefect(self) -> Path:
         """Prefect's own home: profiles, database, results."""
         return self.root / ".prefect"

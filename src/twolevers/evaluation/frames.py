@@ -45,6 +45,19 @@ def responses_frame(base: Responses, tuned: Responses) -> pd.DataFrame:
     return table
 
 
+def answers_frame(responses: Responses) -> pd.DataFrame:
+    """One row an answer of one model: the entry, the answer as `response`, whether it ended, exact
+    match and token F1."""
+    answers = read_answers(responses)
+    columns = ["row", "kind", "instruction", "input", "output", "model_response", "ended"]
+    table = pd.DataFrame(
+        [[getattr(answer, column) for column in columns] for answer in answers], columns=columns
+    ).rename(columns={"model_response": "response"})
+    for name, metric in _PER_ANSWER.items():
+        table[name] = [metric([one.output], [one.model_response]) for one in answers]
+    return table
+
+
 def scores_frame(base: Scores, tuned: Scores) -> pd.DataFrame:
     """One row a metric and kind of task: `metric`, `kind` (`all` for the whole split), `count`,
     `base`, `tuned`, `change` (tuned less base). Losses come first, then the answers' scores."""

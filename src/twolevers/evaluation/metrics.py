@@ -28,6 +28,19 @@ def exact_match(references: Sequence[str], answers: Sequence[str]) -> float:
     return _mean(float(r.strip() == a.strip()) for r, a in zip(references, answers, strict=True))
 
 
+def normalised_match(references: Sequence[str], answers: Sequence[str]) -> float:
+    """Share of answers equal to their reference as SQuAD compares (Rajpurkar et al. 2016): lower
+    case, without punctuation and articles, white space as one blank.
+
+    Why: `paris.` is `Paris`; what is missing to 1 is then not a matter of dress.
+    Leaves out: as `exact_match` all that is right in other words, and what case and punctuation
+    were asked for: a question mark left out, a title in small letters.
+    """
+    return _mean(
+        float(squad_words(r) == squad_words(a)) for r, a in zip(references, answers, strict=True)
+    )
+
+
 def token_f1(references: Sequence[str], answers: Sequence[str]) -> float:
     """Mean F1 of the words that answer and reference share, as SQuAD computes it (Rajpurkar et
     al. 2016): lower case, without punctuation and articles, each word as often as it stands.
@@ -71,21 +84,47 @@ def chrf(references: Sequence[str], answers: Sequence[str]) -> float:
 
 METRICS: dict[str, Metric] = {
     "exact_match": exact_match,
+    "normalised_match": normalised_match,
     "token_f1": token_f1,
     "rouge_l": rouge_l,
     "chrf": chrf,
 }
 
 
+def length_ratio(references: Sequence[str], answers: Sequence[str]) -> float:
+    """Words of all answers over words of all references; 1: as long, 2: twice as long. No score.
+
+    Why: a model that does not stop, or that says next to nothing, shows here first.
+    Leaves out: everything but the length. One endless answer weighs as much as many short ones,
+    and some too long and some too short make 1.
+    """
+    return sum(len(a.split()) for a in answers) / max(sum(len(r.split()) for r in references), 1)
+
+
+def repetition_rate(references: Sequence[str], answers: Sequence[str]) -> float:
+    """Mean share of an answer's sequences of four words that stood in it before, 0 to 1, 0 the
+    best (seq-rep-4, Welleck et al. 2020, of words). No score: the references are not looked at.
+
+    Why: a model that runs in circles shows it here, whatever the reference.
+    Leaves out: repetitions shorter than four words and those that the task asks for; an answer of
+    fewer than four words counts 0.
+    """
+    return _mean(_repeated(answer.lower().split()) for answer in answers)
+
+
+MEASURES: dict[str, Metric] = {"length_ratio": length_ratio, "repetition_rate": repetition_rate}
+"""What is told of answers besides their scores."""
+
+
 def answer_scores(references: Sequence[str], answers: Sequence[str]) -> dict[str, float]:
-    """Every metric of `METRICS` on these answers.
+    """Every metric of `METRICS` on these answers, then the `MEASURES`.
 
     Raises:
         ValueError: unequally many references and answers, or none.
     """
     if len(references) != len(answers) or not references:
         raise ValueError(f"{len(references)} references, {len(answers)} answers: nothing to score")
-    return {name: metric(references, answers) for name, metric in METRICS.items()}
+    return {name: metric(references, answers) for name, metric in (METRICS | MEASURES).items()}
 
 
 class _Words:
@@ -101,6 +140,11 @@ def _f1(reference: str, answer: str) -> float:
         return float(wanted == given)
     shared = (Counter(wanted) & Counter(given)).total()
     return 2 * shared / (len(wanted) + len(given))
+
+
+def _repeated(given: Sequence[str]) -> float:
+    sequences = [tuple(given[i : i + 4]) for i in range(len(given) - 3)]
+    return 1 - len(set(sequences)) / len(sequences) if sequences else 0.0
 
 
 def _mean(values: Iterable[float]) -> float:

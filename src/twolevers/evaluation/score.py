@@ -13,7 +13,7 @@ from twolevers.data.order import batch_order
 from twolevers.data.split import load_split
 from twolevers.device import Device
 from twolevers.errors import TrainingError, TwoleversError
-from twolevers.evaluation.metrics import METRICS, answer_scores
+from twolevers.evaluation.metrics import answer_scores
 from twolevers.generation.answers import Answer, read_answers
 from twolevers.models.catalog import GPT2Config
 from twolevers.models.gpt2 import GPT2
@@ -58,7 +58,7 @@ def score(
             "test_loss": test_loss,
             "perplexity": perplexity(test_loss),
             "num_scored": len(answers),
-            "other": {name: scores[name] for name in METRICS if name not in fields},
+            "other": {name: value for name, value in scores.items() if name not in fields},
             "by_kind": scores_by_kind(answers),
             "seconds": time.perf_counter() - started,
             **fields,
@@ -67,10 +67,13 @@ def score(
 
 
 def score_answers(answers: Sequence[Answer]) -> dict[str, float]:
-    """Every metric of `METRICS` on these answers."""
-    return answer_scores(
+    """Every metric on these answers, and `never_ended`: the share of answers that the model did not
+    end itself, cut off at the longest length or by the context. It leaves out why, and whether the
+    answer was right by then."""
+    scores = answer_scores(
         [answer.output for answer in answers], [answer.model_response for answer in answers]
     )
+    return scores | {"never_ended": sum(not answer.ended for answer in answers) / len(answers)}
 
 
 def scores_by_kind(answers: Sequence[Answer]) -> dict[str, dict[str, float]]:

@@ -45,19 +45,28 @@ def read_answers(responses: Responses) -> list[Answer]:
         TwoleversError: the file is gone or no longer holds what the record says.
     """
     path = responses.path
-    try:
-        with path.open(encoding="utf-8", newline="\n") as file:
-            answers = [Answer(**json.loads(line)) for line in file]
-    except (OSError, ValueError, TypeError) as error:
-        raise TwoleversError(
-            f"{path}: the answers cannot be read ({error}); generate them again"
-        ) from error
+    answers = read_answer_file(path)
     if len(answers) != responses.num_responses:
         raise TwoleversError(
             f"{path}: holds {len(answers)} answers, {responses.num_responses} were written; "
             "generate them again"
         )
     return answers
+
+
+def read_answer_file(path: Path) -> list[Answer]:
+    """All answers of a file, however many there should be.
+
+    Raises:
+        TwoleversError: it cannot be read.
+    """
+    try:
+        with path.open(encoding="utf-8", newline="\n") as file:
+            return [Answer(**json.loads(line)) for line in file]
+    except (OSError, ValueError, TypeError) as error:
+        raise TwoleversError(
+            f"{path}: the answers cannot be read ({error}); generate them again"
+        ) from error
 
 
 def read_pairs(folders: Iterable[Path]) -> list[dict[str, Any]]:

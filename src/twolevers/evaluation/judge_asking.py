@@ -1,0 +1,239 @@
+"""Asking a judge many questions: several at once, again where that may help, within limits."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type, stop_after_attempt
+from tenacity.wait import wait_random_exponential
+
+from twolevers.errors import TwoleversError
+from twolevers.evaluation.judge_options import Judge, JudgeOptions, judge_of, public
+from twolevers.evaluation.judge_prompts import JudgePrompt
+from twolevers.evaluation.judge_servers import (
+    JudgeServer,
+    MayPass,
+    Messages,
+    Refused,
+    Reply,
+    open_server,
+)
+from twolevers.evaluation.judgements import Judgement, Judgements, key_of
+from twolevers.progress import Progress
+
+T = TypeVar("T")
+Sleep = Callable[[float], Awaitable[None]]
+ATTEMPTS = 6
+LONGEST_WAIT = 120.0
+"""Longest wait between two attempts in seconds, whatever the server says."""
+FAILED_IN_A_ROW = 3
+"""After so many questions without a reply, none between them, the server counts as gone."""
+_back_off = wait_random_exponential(multiplier=1, max=30)
+
+
+@dataclass(frozen=True)
+class Question:
+    """One question: its whole text, and how often it was asked before."""
+
+    prompt: JudgePrompt
+    text: str
+    time: int = 0
+
+    @property
+    def key(self) -> str:
+        return key_of(self.text, self.time)
+
+
+@dataclass
+class Spent:
+    """What asking has taken."""
+
+    asked: int = 0
+    """Questions that got a reply now."""
+    kept: int = 0
+    """Those that had one from before."""
+    failed: int = 0
+    """Those that got none; asked again next time."""
+    failure: str = ""
+    """Of the last of these."""
+    prompt_tokens: int = 0
+    reply_tokens: int = 0
+    seconds: float = 0.0
+    stopped: str = ""
+    """The limit that ended it, empty where none did."""
+
+    @property
+    def tokens(self) -> int:
+        return self.prompt_tokens + self.reply_tokens
+
+    def cost(self, options: JudgeOptions) -> float:
+        """In whatever the prices are in."""
+        price = self.prompt_tokens * options.price_in + self.reply_tokens * options.price_out
+        return price / 1e6
+
+
+def ask_all(
+    questions: Sequence[Question],
+    options: JudgeOptions,
+    keep: Callable[[Judge], Judgements],
+    progress: Progress,
+    sleep: Sleep = asyncio.sleep,
+) -> tuple[Judge, Judgements, Spent]:
+    """Asks what is not kept yet; equal questions are asked once.
+
+    The first question goes alone: what is wrong with all of them costs one request.
+
+    Args:
+        options: checked.
+        keep: where the judgements of a judge are kept.
+        sleep: waits between two attempts.
+
+    Returns:
+        The judge, its judgements and what asking took. A limit ends it early and is named there.
+
+    Raises:
+        InputError: no server there, no such model, no key that it takes.
+        TwoleversError: it no longer answers. What was judged is kept.
+    """
+    asking = _Asking(options, progress, sleep)
+    return asyncio.run(asking.run(questions, keep))
+
+
+@dataclass
+class _Asking:
+    options: JudgeOptions
+    progress: Progress
+    sleep: Sleep
+    spent: Spent = field(default_factory=Spent)
+    failed_in_a_row: int = 0
+
+    async def run(
+        self, questions: Sequence[Question], keep: Callable[[Judge], Judgements]
+    ) -> tuple[Judge, Judgements, Spent]:
+        began = time.monotonic()
+        self.server: JudgeServer = open_server(self.options)
+        try:
+            self.judge = judge_of(self.options, await self._patiently(self.server.served))
+            self.judgements = keep(self.judge)
+            different = {question.key: question for question in questions}
+            open_ones = [q for key, q in different.items() if self.judgements.get(key) is None]
+            self.spent.kept = len(different) - len(open_ones)
+            self.progress.start("judge", len(open_ones), "questions")
+            await self._within_the_time(open_ones)
+        except MayPass as error:
+            raise self._gone(error) from error
+        finally:
+            if hasattr(self, "judgements"):
+                self.judgements.close()
+            await self.server.close()
+            self.progress.finish()
+        self.spent.seconds = time.monotonic() - began
+        return self.judge, self.judgements, self.spent
+
+    async def _within_the_time(self, questions: Sequence[Question]) -> None:
+        waiting = iter(questions)
+        try:
+            async with asyncio.timeout(self.options.max_seconds):
+                if first := next(waiting, None):
+                    await self._ask(first, first=True)
+                async with asyncio.TaskGroup() as group:
+                    for _ in range(min(self.options.concurrency, len(questions))):
+                        group.create_task(self._work(waiting))
+        except TimeoutError:
+            self.spent.stopped = f"the time limit of {self.options.max_seconds:g} s"
+        except ExceptionGroup as errors:
+            raise errors.exceptions[0] from None
+
+    async def _work(self, waiting: Iterable[Question]) -> None:
+        for question in waiting:
+            if stopped := self._limit():
+                self.spent.stopped = stopped
+                return
+            await self._ask(question)
+
+    def _limit(self) -> str:
+        """The limit that is reached, empty where none is."""
+        options, spent = self.options, self.spent
+        if options.max_tokens is not None and spent.tokens >= options.max_tokens:
+            return f"the limit of {options.max_tokens:,} tokens"
+        if options.max_cost is not None and spent.cost(options) >= options.max_cost:
+            return f"the cost limit of {options.max_cost:g}"
+        return ""
+
+    async def _ask(self, question: Question, first: bool = False) -> None:
+        try:
+            judgement = await self._judgement(question)
+        except (MayPass, Refused) as error:
+            self.failed_in_a_row += 1
+            self.spent.failed += 1
+            self.spent.failure = str(error)
+            if first or self.failed_in_a_row >= FAILED_IN_A_ROW:
+                raise self._gone(error) from error
+            self.progress.note(f"The judge has no reply to one question: {error}")
+            return
+        self.failed_in_a_row = 0
+        self.judgements.add(judgement)
+        self.spent.asked += 1
+        self.progress.advance(self.spent.asked)
+
+    async def _judgement(self, question: Question) -> Judgement:
+        """What the judge says; a reply that holds no answer is asked about once more."""
+        messages = [{"role": "user", "content": question.text}]
+        replies = [await self._reply(messages)]
+        reading = question.prompt.read(replies[0].text)
+        if reading.value is None:
+            said = replies[0].text.strip() or "(nothing)"
+            messages += [
+                {"role": "assistant", "content": said},
+                {"role": "user", "content": question.prompt.reminder},
+            ]
+            replies.append(await self._reply(messages))
+            reading = question.prompt.read(replies[1].text)
+        return Judgement(
+            key=question.key,
+            value=reading.value,
+            reason=reading.reason,
+            reply=replies[-1].text,
+            replies=len(replies),
+            prompt_tokens=sum(reply.prompt_tokens for reply in replies),
+            reply_tokens=sum(reply.reply_tokens for reply in replies),
+        )
+
+    async def _reply(self, messages: Messages) -> Reply:
+        reply = await self._patiently(lambda: self.server.ask(self.judge, messages))
+        self.spent.prompt_tokens += reply.prompt_tokens
+        self.spent.reply_tokens += reply.reply_tokens
+        return reply
+
+    async def _patiently(self, call: Callable[[], Awaitable[T]]) -> T:
+        """The call, made again while it fails in a way that may pass."""
+        retrying = AsyncRetrying(
+            stop=stop_after_attempt(ATTEMPTS),
+            wait=_wait,
+            retry=retry_if_exception_type(MayPass),
+            sleep=self.sleep,
+            reraise=True,
+        )
+        async for attempt in retrying:
+            with attempt:
+                return await call()
+        raise AssertionError("it returns or raises")
+
+    def _gone(self, error: Exception) -> TwoleversError:
+        where = public(str(self.options.url))
+        kept = self.spent.asked + self.spent.kept
+        return TwoleversError(
+            f"The judge {self.options.model} at {where} gives no reply: {error}. "
+            f"{kept:,} judgements are kept; the same command asks only what is missing."
+        )
+
+
+def _wait(state: RetryCallState) -> float:
+    """As long as the server says, else longer with every attempt, never equally long for all."""
+    error = state.outcome.exception() if state.outcome else None
+    asked = error.retry_after if isinstance(error, MayPass) else None
+    return min(asked if asked is not None else _back_off(state), LONGEST_WAIT)

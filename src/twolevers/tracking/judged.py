@@ -1,0 +1,62 @@
+"""What a judge made of a run, kept with the run in MLflow."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from twolevers.evaluation.judge import Judged, JudgeResult
+from twolevers.settings import Home, load_settings
+from twolevers.tracking.mlflow_tracker import attach_run
+from twolevers.tracking.values import clean_key
+
+
+def track_judged(run_id: str, judged: Judged, against: str | None = None) -> None:
+    """Metrics, tags and table of a judgement, in the run that it is of.
+
+    Metrics lie under `judge/`, those of a comparison under `judge/against/ID/`. A later judgement
+    replaces the metrics and tags of an earlier one; tables stay, one a judge.
+
+    Args:
+        against: id of another run that it was compared with.
+    """
+    result = judged.result
+    judge = result.judge
+    folder = "judge" if against is None else f"judge/against/{against[:8]}"
+    name = clean_key(f"{judge.model.replace('/', '_')}-{judge.sha256[:8]}")
+    with attach_run(home=Home(), settings=load_settings(), run_id=run_id) as tracker:
+        tracker.log_metrics({f"{folder}/{key}": value for key, value in _figures(result)}, step=0)
+        tracker.set_tags(
+            {
+                "twolevers.judge.model": judge.model,
+                "twolevers.judge.prompt_sha256": judge.prompt_sha256,
+                "twolevers.judge.sha256": judge.sha256,
+                "twolevers.judge.settings": judge.model_dump_json(),
+                "twolevers.judge.stopped": result.stopped or "no",
+            }
+        )
+        tracker.log_table(judged.table, f"{folder}/{name}.json")
+
+
+def _figures(result: JudgeResult) -> Iterator[tuple[str, float]]:
+    for name, of_set in result.sets.items():
+        yield f"{name}_coverage", of_set.coverage
+        yield f"{name}_unscored", of_set.num_unscored
+        if of_set.mean:
+            yield f"{name}_mean", of_set.mean.mean
+            yield f"{name}_low", of_set.mean.low
+            yield f"{name}_high", of_set.mean.high
+    if result.difference:
+        yield "difference", result.difference.difference.mean
+        yield "difference_low", result.difference.difference.low
+        yield "difference_high", result.difference.difference.high
+        for name in ("wins", "ties", "losses"):
+            yield name, getattr(result.difference, name)
+    if result.preference:
+        for name in ("wins", "ties", "losses", "flipped"):
+            yield f"preferred_{name}", getattr(result.preference, name)
+    if result.spread:
+        yield "spread", result.spread.mean_difference
+    yield "tokens", result.prompt_tokens + result.reply_tokens
+    yield "seconds", result.seconds
+    if result.cost is not None:
+        yield "cost", result.cost
