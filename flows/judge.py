@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 from rich.markup import escape
 from rich.table import Table
 
-from flows.terminal import console, shown
+from flows.terminal import console, errors, shown
 from flows.views import grid
 from tasks.progress import stage_progress
 from twolevers.environment import writable_home
@@ -18,6 +19,7 @@ from twolevers.evaluation.judge import Judged, JudgeResult, judge_answers
 from twolevers.evaluation.judge_options import JudgeOptions, check_options
 from twolevers.evaluation.statistics import Interval
 from twolevers.generation.answers import Answer, read_answer_file
+from twolevers.progress import Progress, Silent
 from twolevers.settings import load_settings
 from twolevers.tracking.judged import track_judged
 from twolevers.tracking.queries import find_run
@@ -39,7 +41,7 @@ def judge(runs: Sequence[str], options: JudgeOptions, as_json: bool) -> None:
     found = [find_run(run, home, settings) for run in runs]
     sets = _of_one(found[0], runs[0]) if len(found) == 1 else _of_two(found, runs)
     try:
-        with shown(), stage_progress() as progress:
+        with nullcontext(Silent()) if as_json else _progress() as progress:
             judged = judge_answers(
                 sets,
                 options,
@@ -57,6 +59,12 @@ def judge(runs: Sequence[str], options: JudgeOptions, as_json: bool) -> None:
         print(judged.result.model_dump_json(indent=2))
     else:
         print_judged(judged, str(found[-1].run_id))
+
+
+@contextmanager
+def _progress() -> Iterator[Progress]:
+    with shown(), stage_progress() as progress:
+        yield progress
 
 
 def _of_one(run: RunInfo, asked: str) -> dict[str, list[Answer]]:
@@ -88,7 +96,7 @@ def _of_two(found: Sequence[RunInfo], asked: Sequence[str]) -> dict[str, list[An
             )
         )
     if len(pairs) < max(len(first), len(second)):
-        console.print(
+        errors.print(
             f"{len(pairs):,} entries are common to both runs, of {len(first):,} and "
             f"{len(second):,}; the others are left out.",
             style="dim",

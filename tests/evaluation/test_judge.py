@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import socket
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -277,9 +278,11 @@ def test_a_model_that_is_not_there_costs_one_request(ask: Asking, protocol: str)
 
 @pytest.mark.parametrize("protocol", ["ollama", "openai"])
 def test_no_server_there(ask: Asking, protocol: str) -> None:
-    ask.server.server.server_close()
-    with pytest.raises(InputError, match=r"--judge-url .*: no server answers there"):
-        ask(protocol=protocol)
+    with socket.socket() as taken:  # bound and not listening: nobody is there
+        taken.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{taken.getsockname()[1]}"
+        with pytest.raises(InputError, match=r"--judge-url .*: no server answers there"):
+            ask(protocol=protocol, url=url)
     assert ask.waits == []
 
 

@@ -1,6 +1,6 @@
 """A judge on loopback that speaks Ollama's and OpenAI's protocol, with faults on demand.
 
-By hand: `python tests/evaluation/judge_server.py --port 11434`, then `twolevers judge`.
+By hand: `python tests/judge_server.py --port 11434`, then `twolevers judge`.
 """
 
 from __future__ import annotations

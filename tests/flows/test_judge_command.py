@@ -1,0 +1,132 @@
+"""The command `twolevers judge` over runs made by hand: no training, no Prefect server."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterator
+
+import pytest
+from command import Command
+from ended_run import write_answers_of
+from judge_server import JudgeServer
+
+from flows.judge import judge
+from twolevers.errors import InputError
+from twolevers.evaluation.judge_options import JudgeOptions, judge_options_from
+from twolevers.settings import Home, Settings
+from twolevers.tracking.mlflow_tracker import open_run
+from twolevers.tracking.queries import find_run
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> tuple[Home, list[str]]:
+    """Two finished runs with answers to the same six entries, and one without answers."""
+    home = Home(tmp_path_factory.mktemp("home"))
+    ids = []
+    for name in ("one", "two", "none"):
+        with open_run(home=home, settings=Settings(), name=name) as tracker:
+            tracker.folder.mkdir(parents=True, exist_ok=True)
+            if name != "none":
+                for role in ("base", "tuned"):
+                    write_answers_of(tracker.folder, role)
+            if name == "two":
+                file = tracker.folder / "responses-tuned.jsonl"
+                file.write_text(
+                    file.read_text(encoding="utf-8").replace('"no idea"', '"42"'), encoding="utf-8"
+                )
+            ids.append(tracker.run_id)
+    return home, ids
+
+
+@pytest.fixture(autouse=True)
+def at_home(runs: tuple[Home, list[str]], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TWOLEVERS_HOME", str(runs[0].root))
+    monkeypatch.delenv("TWOLEVERS_JUDGE_KEY", raising=False)
+
+
+@pytest.fixture
+def server() -> Iterator[JudgeServer]:
+    with JudgeServer() as judge:
+        yield judge
+
+
+def test_one_run(
+    runs: tuple[Home, list[str]], server: JudgeServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    home, (one, _, _) = runs
+    told = ("--run", one[:8], "--judge-url", server.url, "--ask-twice", "2")
+    out = Command(home.root).run("judge", *told)
+    # Of the six answers the base model has none right, the tuned Paris and dry.
+    tuned = (2 * 100 + 4 * 20) / 6
+    for text in ("20.00", f"{tuned:.2f}", "6 of 6 (100%)", f"{tuned - 20:+.2f}", one, "2 answers"):
+        assert text in out
+    assert "better 2, the same 4, worse 0" in out
+    found = find_run(one, home, Settings())
+    assert found.status == "FINISHED"
+    assert found.metrics["judge/tuned_mean"] == pytest.approx(tuned)
+    assert found.metrics["judge/base_mean"] == 20
+    assert found.metrics["judge/difference"] == pytest.approx(tuned - 20)
+    assert found.metrics["judge/tuned_coverage"] == 1
+    assert found.metrics["judge/spread"] == 0
+    assert found.tags["twolevers.judge.model"] == "llama3"
+    with sqlite3.connect(home.mlflow / "mlflow.db") as database:
+        [(tables,)] = database.execute(
+            "select value from tags where key = 'mlflow.loggedArtifacts' and run_uuid = ?", (one,)
+        ).fetchall()
+    [entry] = json.loads(tables)
+    assert found.artifacts
+    table = json.loads((found.artifacts / entry["path"]).read_text(encoding="utf-8"))
+    scores = [row[table["columns"].index("tuned_score")] for row in table["data"]]
+    assert scores == [100, 20, 20, 20, 100, 20]
+    asked = len(server.questions)
+    judge([one], JudgeOptions(url=server.url, ask_twice=2), as_json=True)
+    assert json.loads(capsys.readouterr().out)["num_asked"] == 0
+    assert len(server.questions) == asked
+
+
+def test_two_runs(
+    runs: tuple[Home, list[str]], server: JudgeServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The second has one answer right that the first has not; equal answers are asked once."""
+    home, (one, two, _) = runs
+
+    def better(messages: list[dict[str, str]]) -> str:
+        text = messages[0]["content"]
+        if "<response A>" not in text:
+            return "Score: 50"
+        return "A" if "<response A>\n42\n" in text else "B"
+
+    server.reply = better
+    url = f"{server.url}/v1"
+    told = JudgeOptions(protocol="openai", model="llama3", url=url, ask_twice=0)
+    judge([one, two], told, as_json=True)
+    result = json.loads(capsys.readouterr().out)
+    assert list(result["sets"]) == [one[:8], two[:8]]
+    assert result["preference"] == {
+        "wins": 1, "ties": 5, "losses": 0, "flipped": 0, "num_unscored": 0,
+    }  # fmt: skip
+    assert (result["difference"]["ties"], result["difference"]["wins"]) == (6, 0)
+    metrics = find_run(two, home, Settings()).metrics
+    assert metrics[f"judge/against/{one[:8]}/preferred_wins"] == 1
+    judge([one, two], told, as_json=False)
+    out = capsys.readouterr().out
+    assert f"{two[:8]} preferred" in out
+    assert "1, neither 5 (of which 0 changed with the order)" in " ".join(out.split())
+
+
+def test_what_cannot_be_given_is_said_at_once() -> None:
+    with pytest.raises(InputError) as raised:
+        judge_options_from({"concurrency": "0", "judge": "llama", "judge_model": "x"})
+    assert [problem.where for problem in raised.value.problems] == ["--judge", "--concurrency"]
+    assert "--concurrency '0': input should be greater than or equal to 1" in str(raised.value)
+
+
+def test_no_run_like_that(runs: tuple[Home, list[str]]) -> None:
+    _, (one, _, none) = runs
+    with pytest.raises(InputError, match="has no answers of the tuned model on this machine"):
+        judge([none], JudgeOptions(), as_json=False)
+    with pytest.raises(InputError, match="is the same run twice"):
+        judge([one, one[:8]], JudgeOptions(), as_json=False)
+    with pytest.raises(InputError, match="give one run, or two"):
+        judge([one, one, one], JudgeOptions(), as_json=False)
