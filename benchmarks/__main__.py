@@ -1,7 +1,7 @@
 """`make bench`: measures, prints a table, writes `results/latest.json` and a picture.
 
 BENCH=steps|generate|tokenise|overhead  one part of the table alone
-BENCH=loss|memory|growth|floor|forecast|serving  what the table does not hold
+BENCH=loss|memory|growth|floor|forecast|serving|judging  what the table does not hold
 BENCH_FULL=1                            all 110 answers for every peer
 BENCH_DATA=FILE                         other data than chapter 7's
 """
@@ -23,6 +23,7 @@ from benchmarks import (
     forecast,
     generate,
     growth,
+    judging,
     loss,
     memory,
     overhead,
@@ -49,6 +50,7 @@ REPORTS: dict[str, Report] = {
     "memory": lambda data, _weights: memory.measure(data),
     "forecast": lambda data, _weights: forecast.measure(data),
     "serving": serving.measure,
+    "judging": lambda _data, _weights: judging.report(judging.measure()),
     "loss": lambda data, weights: loss.report(loss.measure(data, weights)),
 }
 
