@@ -10,10 +10,14 @@ from rouge_score.rouge_scorer import RougeScorer
 from rouge_score.tokenizers import DefaultTokenizer
 
 from twolevers.evaluation.metrics import (
+    MEASURES,
     METRICS,
     answer_scores,
     chrf,
     exact_match,
+    length_ratio,
+    normalised_match,
+    repetition_rate,
     rouge_l,
     token_f1,
 )
@@ -111,7 +115,7 @@ def test_chrf(references: list[str], answers: list[str], value: float) -> None:
 
 def test_scores_are_means_over_answers() -> None:
     scores = answer_scores(["a b", "c d", "x"], ["a b", "c e", "y"])
-    assert list(scores) == list(METRICS)
+    assert list(scores) == [*METRICS, *MEASURES]
     assert scores["exact_match"] == pytest.approx(1 / 3)
     assert scores["token_f1"] == pytest.approx((1 + 0.5 + 0) / 3)
     assert scores["rouge_l"] == pytest.approx((1 + 0.5 + 0) / 3)
@@ -135,7 +139,7 @@ def test_scores_are_means_over_answers() -> None:
 @pytest.mark.parametrize("reference", ["It is.", "…", "कुत्ता", "🇸🇪 42 %", "word " * 300])
 def test_every_metric_stays_within_0_and_1(reference: str, answer: str) -> None:
     for name, value in answer_scores([reference, reference], [answer, reference]).items():
-        assert 0 <= value <= 1, name
+        assert 0 <= value <= 1 or name == "length_ratio", name
         assert json.loads(json.dumps(value)) == value
         assert math.isfinite(value)
 
@@ -151,3 +155,32 @@ def test_words_of_scripts_with_marks_stay_whole() -> None:
     assert words("कुत्ता अच्छा है।") == ["कुत्ता", "अच्छा", "है"]
     assert words("cafe\u0301 CAFÉ") == ["café", "café"]
     assert squad_words("«The café», the!") == ["café"]
+
+
+@pytest.mark.parametrize(
+    ("reference", "answer", "value"),
+    [
+        ("Paris", "paris.", 1),
+        ("The cat sat.", "a  cat sat", 1),
+        ("Paris", "Paris, France", 0),
+        ("one two", "two one", 0),
+        ("A", "B", 0),
+        ("+", "-", 0),
+        ("Paris", "", 0),
+    ],
+)
+def test_normalised_match_as_squad(reference: str, answer: str, value: float) -> None:
+    assert normalised_match([reference], [answer]) == value
+
+
+def test_length_ratio_is_of_all_answers_together() -> None:
+    assert length_ratio(["one two", "three"], ["one two three four", ""]) == pytest.approx(4 / 3)
+    assert length_ratio(["a b"], ["a b"]) == 1
+
+
+def test_repetition_rate_by_hand() -> None:
+    # a b c d a b c d: five sequences of four, the last of which stood there before.
+    assert repetition_rate(["x"], ["a b c d a b c d"]) == pytest.approx(1 / 5)
+    assert repetition_rate(["x"], ["no " * 10]) == pytest.approx(6 / 7)
+    assert repetition_rate(["x", "y"], ["no " * 10, "a b c"]) == pytest.approx(3 / 7)
+    assert repetition_rate(["a b c d a b c d"], ["A b c d e f g"]) == 0

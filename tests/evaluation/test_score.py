@@ -18,7 +18,7 @@ from twolevers.device import find_device
 from twolevers.errors import TrainingError, TwoleversError
 from twolevers.evaluation import metrics
 from twolevers.evaluation.frames import responses_frame, scores_frame
-from twolevers.evaluation.score import perplexity, score
+from twolevers.evaluation.score import perplexity, score, score_answers, scores_by_kind
 from twolevers.files import sha256_of
 from twolevers.generation.answers import Answer, write_answers
 from twolevers.models.weights import load_model, save_model
@@ -95,6 +95,12 @@ def test_losses_and_scores_of_a_model(data: TokenisedData, tmp_path: Path) -> No
     assert (scores.role, scores.num_scored) == ("tuned", 4)
     assert scores.exact_match == 0.5
     assert scores.token_f1 == pytest.approx((1 + 0.5 + 0 + 1) / 4)
+    assert scores.other == {
+        "normalised_match": 0.5,
+        "length_ratio": 1.0,
+        "repetition_rate": 0.0,
+        "never_ended": 0.0,
+    }
     assert list(scores.by_kind) == ["naming", "writing"]  # an entry without a kind is in none
     assert scores.by_kind["naming"]["count"] == 2
     assert scores.by_kind["naming"]["exact_match"] == 0.5
@@ -108,7 +114,7 @@ def test_a_metric_added_stands_in_the_scores(
     monkeypatch.setitem(metrics.METRICS, "always_half", lambda references, answers: 0.5)
     folder = write_random_weights(tmp_path / "weights", TINY)
     scores = score_all(folder, data, write(tmp_path, "base", ["a", "b", "c", "d"]))
-    assert scores.other == {"always_half": 0.5}
+    assert scores.other["always_half"] == 0.5
     assert scores.by_kind["writing"]["always_half"] == 0.5
 
 
@@ -136,6 +142,13 @@ def test_answers_of_the_other_model_are_refused(data: TokenisedData, tmp_path: P
             precision="float32",
             batch_size=3,
         )
+
+
+def test_answers_that_never_ended_are_counted() -> None:
+    answers = [Answer("Q", "", "x", "y", kind, ended, 1) for kind, ended in
+               (("a", True), ("a", False), ("b", True), ("", True))]  # fmt: skip
+    assert score_answers(answers)["never_ended"] == 0.25
+    assert scores_by_kind(answers)["a"]["never_ended"] == 0.5
 
 
 @pytest.mark.parametrize("loss", [0.0, 10.8, 709.0, 710.0, 1e30])

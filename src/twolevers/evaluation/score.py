@@ -13,7 +13,7 @@ from twolevers.data.order import batch_order
 from twolevers.data.split import load_split
 from twolevers.device import Device
 from twolevers.errors import TrainingError, TwoleversError
-from twolevers.evaluation.metrics import answer_scores
+from twolevers.evaluation.metrics import MEASURES, answer_scores
 from twolevers.generation.answers import Answer, read_answers
 from twolevers.models.catalog import GPT2Config
 from twolevers.models.gpt2 import GPT2
@@ -77,16 +77,23 @@ def score_answers(answers: Sequence[Answer]) -> dict[str, float]:
 
 
 def scores_by_kind(answers: Sequence[Answer]) -> dict[str, dict[str, float]]:
-    """The same per kind of task, with the `count` of answers; entries without a kind are in none.
-    Kinds in alphabetical order."""
+    """The scores per kind of task to four decimals, and `never_ended`, with the `count` of answers;
+    entries without a kind are in none. Kinds in alphabetical order.
+
+    Length and repetition are told of the whole alone: a record stays below 10 kB.
+    """
     kinds: dict[str, list[Answer]] = {}
     for answer in answers:
         if answer.kind:
             kinds.setdefault(answer.kind, []).append(answer)
     return {
-        kind: {"count": float(len(of_kind)), **score_answers(of_kind)}
+        kind: {"count": float(len(of_kind)), **_of_kind(score_answers(of_kind))}
         for kind, of_kind in sorted(kinds.items())
     }
+
+
+def _of_kind(scores: dict[str, float]) -> dict[str, float]:
+    return {name: round(value, 4) for name, value in scores.items() if name not in MEASURES}
 
 
 def perplexity(loss: float) -> float:

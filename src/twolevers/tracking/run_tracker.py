@@ -177,7 +177,8 @@ class MlflowTracker:
             self._warn(f"The summary is not written: {first_line(error)}")
         figures = {key: summary.get(key) for key in names.FIGURES}
         for role in names.ROLES:
-            for score, value in (summary.get(role) or {}).items():
+            scored = summary.get(role) or {}
+            for score, value in (scored | (scored.get("other") or {})).items():
                 figures[names.score_metric(role, score)] = value
         known = {key: value for key, value in figures.items() if isinstance(value, (int, float))}
         self.log_metrics(known, step=step)
