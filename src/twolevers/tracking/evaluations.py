@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TypeVar
 
-from twolevers.errors import InputError, Problem
+from twolevers.errors import InputError, Problem, RunStopped
 from twolevers.evaluation.frames import answers_frame
 from twolevers.evaluation.judge import JudgeResult
 from twolevers.files import write_json
@@ -16,6 +17,7 @@ from twolevers.options import (
     DataOptions,
     FineTuneOptions,
     GenerationOptions,
+    Group,
     Precision,
     TrainingOptions,
 )
@@ -34,8 +36,11 @@ from twolevers.tracking import names
 from twolevers.tracking.mlflow_tracker import open_run
 from twolevers.tracking.pages import flow_run_page
 from twolevers.tracking.queries import find_flow_run, find_run
+from twolevers.tracking.run_info import RunInfo
 from twolevers.tracking.run_tracker import MlflowTracker, Warn
 from twolevers.tracking.runs import OPTIONS_FILE, Inputs, kept_inputs, read_run_options
+
+G = TypeVar("G", bound=Group)
 
 
 class Evaluated(Record):
@@ -90,54 +95,60 @@ def find_evaluated(
     Raises:
         InputError: nothing is meant by it, or an option cannot be used.
     """
-    home, settings = Home(), load_settings()
-    inputs: Inputs | None = None
-    run_id = None
+    settings = load_settings()
     try:
-        base = FineTuneOptions(model=find_model(what).name, weights=weights)
+        base, kept, run_id = (
+            FineTuneOptions(model=find_model(what).name, weights=weights),
+            None,
+            None,
+        )
     except InputError as no_model:
         if weights is not None:
             problem = Problem("--weights", weights, f"{what!r} has its own", "leave it out")
-            raise InputError([*no_model.problems, problem]) from None
+            raise InputError(problem) from None
         try:
-            found = find_run(what, home, settings)
+            found = find_run(what, Home(), settings)
         except InputError as no_run:
             raise InputError([*no_run.problems, *no_model.problems]) from None
-        checkpoint = found.checkpoint
-        if checkpoint is None:
-            raise InputError(
-                Problem(
-                    "run",
-                    what,
-                    "has no checkpoint on this machine",
-                    "choose from: twolevers runs",
-                )
-            ) from None
+        base, kept = _of_run(found, what)
         run_id = found.run_id
-        if found.run_id and found.folder:
-            base = read_run_options(found.folder)
-            inputs = kept_inputs(found.folder) if dataset is None and data is None else None
-        else:
-            base = FineTuneOptions(model=_model_of(checkpoint))
-        base = base.model_copy(update={"weights": str(checkpoint)})
+    inputs = kept if dataset is None and data is None else None
     asked = base.model_copy(
         update={
             "device": device,
             "precision": precision,
             "dataset": dataset or base.dataset,
-            "data": data or base.data,
-            "generation": generation or base.generation,
+            "data": _changed(base.data, data),
+            "generation": _changed(base.generation, generation),
         }
     )
-    plan = make_plan(asked, settings, data_is_kept=inputs is not None)
     return Evaluated(
         what=what,
-        role="base" if run_id is None and base.weights == weights else "tuned",
-        options=plan.options,
+        role="base" if base.weights == weights else "tuned",
+        options=make_plan(asked, settings, data_is_kept=inputs is not None).options,
         run_id=run_id,
         dataset=inputs.dataset if inputs else None,
         data=inputs.data if inputs else None,
     )
+
+
+def _of_run(found: RunInfo, what: str) -> tuple[FineTuneOptions, Inputs | None]:
+    """How a run's or a checkpoint's model is asked, and the data that the run kept."""
+    checkpoint = found.checkpoint
+    if checkpoint is None:
+        raise InputError(
+            Problem("run", what, "has no checkpoint on this machine", "choose from: twolevers runs")
+        )
+    if found.run_id is None or found.folder is None:
+        return FineTuneOptions(model=_model_of(checkpoint), weights=str(checkpoint)), None
+    options = read_run_options(found.folder)
+    return options.model_copy(update={"weights": str(checkpoint)}), kept_inputs(found.folder)
+
+
+def _changed(base: G, given: G | None) -> G:
+    """`base` with what was set in `given`, and no default of it."""
+    changes = given.model_dump(include=given.model_fields_set) if given else {}
+    return base.model_copy(update=changes)
 
 
 @contextmanager
@@ -166,15 +177,22 @@ def evaluation_run(
         folder = home.run_folder(tracker.run_id)
         folder.mkdir(parents=True, exist_ok=True)
         write_json(folder / OPTIONS_FILE, options.model_dump(mode="json"))
-        yield FineTuneRun(
-            run_id=tracker.run_id,
-            flow_run_id=flow_run_id,
-            resumed=False,
-            folder=folder,
-            options=options,
-            hardware=plan.device.hardware,
-            threads=plan.device.threads,
-        )
+        try:
+            yield FineTuneRun(
+                run_id=tracker.run_id,
+                flow_run_id=flow_run_id,
+                resumed=False,
+                folder=folder,
+                options=options,
+                hardware=plan.device.hardware,
+                threads=plan.device.threads,
+            )
+        except (Exception, SystemExit):
+            raise
+        except BaseException as stopped:
+            raise RunStopped(
+                "Stopped. What was judged is kept; evaluate once more to have the rest."
+            ) from stopped
 
 
 def note_evaluation(

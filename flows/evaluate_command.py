@@ -1,0 +1,76 @@
+"""`twolevers evaluate`: the flow with its progress shown, then what came out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rich.markup import escape
+from rich.table import Table
+
+from flows.launch import prefect_ready
+from flows.terminal import console
+from flows.views import grid
+from twolevers.environment import writable_home
+from twolevers.evaluation.judge_options import JudgeOptions, check_options
+from twolevers.plan import options_from
+from twolevers.settings import load_settings
+from twolevers.tracking.evaluations import Evaluation, find_evaluated
+
+
+def run_evaluation(
+    model: str, given: dict[str, Any], judge: JudgeOptions | None, as_json: bool
+) -> None:
+    """Run the flow and print the scores.
+
+    Args:
+        given: options by their flat names.
+        judge: who scores the answers, where somebody is to.
+
+    Raises:
+        InputError: before anything is started, for what can be seen by then.
+    """
+    options = options_from(given, load_settings())
+    arguments = {
+        "device": options.device,
+        "precision": options.precision,
+        "dataset": options.dataset if "dataset" in options.model_fields_set else None,
+        "weights": options.weights,
+        "data": options.data if "data" in options.model_fields_set else None,
+        "generation": options.generation if "generation" in options.model_fields_set else None,
+    }
+    judge = check_options(judge) if judge else None
+    find_evaluated(model, **arguments)
+    with prefect_ready(writable_home()):
+        from flows.evaluate import evaluate
+
+        evaluation = evaluate(model, **arguments, judge=judge)
+    if as_json:
+        print(evaluation.model_dump_json(indent=2))
+    else:
+        print_evaluation(evaluation)
+
+
+def print_evaluation(evaluation: Evaluation) -> None:
+    """Every score of the test split, and the judge's."""
+    scores, judge = evaluation.scores, evaluation.judge
+    console.print()
+    console.rule(f"[bold]{escape(evaluation.what)}[/bold], nothing trained", align="left")
+    table = Table(box=None, show_header=False, pad_edge=False)
+    figures = scores.model_dump(exclude={"role", "other", "by_kind", "num_scored"}) | scores.other
+    for name, value in figures.items():
+        table.add_row(name.replace("_", " "), f"{value:.3f}")
+    if judge and (mean := judge.sets[scores.role].mean):
+        table.add_row(f"judge, {escape(judge.judge.model)}", f"{mean.mean:.2f}")
+    console.print(table)
+    lines = {
+        "model": f"{evaluation.model} on {evaluation.hardware}, {evaluation.precision}",
+        "data set": f"{evaluation.dataset}, {scores.num_scored} answers",
+    }
+    if judge:
+        of_set = judge.sets[scores.role]
+        lines["judge"] = (
+            f"{of_set.mean or 'no score'}, {of_set.num_scored} of {of_set.num_answers} scored"
+            + (f"; stopped by {judge.stopped}" if judge.stopped else "")
+        )
+    lines["run"] = evaluation.mlflow_run_id
+    console.print(grid(lines))

@@ -1,0 +1,26 @@
+"""What an evaluation without training leaves to look at."""
+
+from __future__ import annotations
+
+from prefect import task
+
+from tasks.caching import stage
+from twolevers.evaluation.judge import JudgeResult
+from twolevers.records import DatasetFile, FineTuneRun, Responses, Scores, TokenisedData
+from twolevers.tracking.evaluations import Evaluated, Evaluation, note_evaluation
+from twolevers.tracking.runs import track
+
+
+@task(task_run_name="report", **stage("report evaluation"))
+def report_evaluation(
+    run: FineTuneRun,
+    evaluated: Evaluated,
+    dataset: DatasetFile,
+    data: TokenisedData,
+    responses: Responses,
+    scores: Scores,
+    judged: JudgeResult | None,
+) -> Evaluation:
+    """Scores and answers, in the run's folder and in MLflow."""
+    with track(run) as tracker:
+        return note_evaluation(tracker, run, evaluated, dataset, data, responses, scores, judged)
