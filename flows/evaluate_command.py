@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from contextlib import nullcontext, redirect_stdout
 from typing import Any
 
 from rich.markup import escape
@@ -40,7 +42,9 @@ def run_evaluation(
     }
     judge = check_options(judge) if judge else None
     find_evaluated(model, **arguments)
-    with prefect_ready(writable_home()):
+    # A program that reads the JSON finds nothing else on standard output.
+    quiet = redirect_stdout(sys.stderr) if as_json else nullcontext()
+    with quiet, prefect_ready(writable_home()):
         from flows.evaluate import evaluate
 
         evaluation = evaluate(model, **arguments, judge=judge)

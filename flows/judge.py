@@ -180,8 +180,9 @@ def _lines(result: JudgeResult, run_id: str) -> dict[str, str]:
         f"{result.prompt_tokens + result.reply_tokens:,} tokens{cost}, {result.seconds:.1f} s"
     )
     judge = result.judge
+    served = judge.served if "://" in judge.served else judge.served[:12]
     lines["judge"] = (
-        f"{judge.protocol}, {judge.served[:60]}, prompt {judge.prompt} "
+        f"{judge.protocol}, {served}, prompt {judge.prompt} "
         f"({judge.prompt_sha256[:8]}), seed {judge.seed}"
     )
     lines["tracked in"] = f"{run_id}, under judge/"

@@ -7,10 +7,11 @@ import sqlite3
 from collections.abc import Iterator
 
 import pytest
-from command import Command
 from ended_run import write_answers_of
 from judge_server import JudgeServer
+from typer.testing import CliRunner
 
+from flows.cli import app
 from flows.judge import judge
 from twolevers.errors import InputError
 from twolevers.evaluation.judge_options import JudgeOptions, judge_options_from
@@ -56,7 +57,9 @@ def test_one_run(
 ) -> None:
     home, (one, _, _) = runs
     told = ("--run", one[:8], "--judge-url", server.url, "--ask-twice", "2")
-    out = Command(home.root).run("judge", *told)
+    ran = CliRunner().invoke(app, ["judge", *told])
+    assert ran.exit_code == 0, ran.output
+    out = ran.output
     # Of the six answers the base model has none right, the tuned Paris and dry.
     tuned = (2 * 100 + 4 * 20) / 6
     for text in ("20.00", f"{tuned:.2f}", "6 of 6 (100%)", f"{tuned - 20:+.2f}", one, "2 answers"):
