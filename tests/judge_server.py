@@ -107,6 +107,9 @@ def _handler(judge: JudgeServer) -> type[BaseHTTPRequestHandler]:
 
         def do_POST(self) -> None:
             asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            if self.path not in ("/api/chat", "/v1/chat/completions"):
+                self.send(404, {"error": "page not found"})
+                return
             if self.path == "/v1/chat/completions" and not self.allowed():
                 return
             with judge.lock:

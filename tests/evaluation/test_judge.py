@@ -224,6 +224,28 @@ def test_one_question_that_is_refused_does_not_end_it(ask: Asking) -> None:
     assert (again.num_asked, again.num_kept, again.num_failed) == (1, 3, 0)
 
 
+def test_a_first_question_that_is_refused_does_not_end_it(ask: Asking) -> None:
+    sets: Sets = {"tuned": answers("right", "right ", "right", "wrong")}
+    ask.server.faults.append(Fault(status=400, body='{"error": "too long"}'))
+    assert ask(sets).result.sets["tuned"].num_scored == 3
+
+
+def test_a_judge_that_refuses_everything_is_asked_three_times(ask: Asking) -> None:
+    ask.server.always = Fault(status=400, body='{"error": "no seed, please"}')
+    with pytest.raises(TwoleversError, match="no seed, please"):
+        ask(protocol="openai")
+    assert len(ask.server.questions) == 3
+
+
+def test_a_model_that_wants_the_newer_name_of_a_limit_gets_it(ask: Asking) -> None:
+    said = "Unsupported parameter: 'max_tokens'. Use 'max_completion_tokens' instead."
+    ask.server.faults.append(Fault(status=400, body=json.dumps({"error": {"message": said}})))
+    result = ask(protocol="openai", max_reply_tokens=50).result
+    assert result.num_failed == 0
+    assert [q.get("max_completion_tokens") for q in ask.server.questions] == [None, *[50] * 7]
+    assert "max_tokens" not in ask.server.questions[-1]
+
+
 @pytest.mark.parametrize(
     "reply", ["no number at all", "Score: 120", "Score: -3", "8/10", "", "1,5", "between 3 and 4"]
 )
@@ -301,6 +323,18 @@ def test_a_key_is_needed_and_never_kept(
     for text in (kept, judged.result.model_dump_json(), str(raised.value)):
         assert "secret-123" not in text
         assert "of-openai-alone" not in text
+
+
+def test_a_password_in_an_address_is_neither_shown_nor_kept(ask: Asking) -> None:
+    address = ask.server.url.removeprefix("http://")
+    judged = ask(protocol="openai", url=f"http://me:pass-word@{address}/v1")
+    kept = "".join(f.read_text(encoding="utf-8") for f in ask.folder.iterdir())
+    assert judged.result.judge.served == f"http://{address}/v1"
+    assert "pass-word" not in kept + judged.result.model_dump_json()
+    for url in (f"http://me:pass-word@{address}/nothing", "http://me:pass-word@[::1"):
+        with pytest.raises(InputError) as raised:
+            ask(protocol="openai", url=url)
+        assert "pass-word" not in str(raised.value)
 
 
 def test_a_missing_key_for_openai_itself_is_said_before_anything_is_asked(ask: Asking) -> None:

@@ -85,7 +85,8 @@ def ask_all(
 ) -> tuple[Judge, Judgements, Spent]:
     """Asks what is not kept yet; equal questions are asked once.
 
-    The first question goes alone: what is wrong with all of them costs one request.
+    Until one question has a reply they go one by one: what is wrong with all of them costs one
+    request.
 
     Args:
         options: checked.
@@ -138,8 +139,10 @@ class _Asking:
         waiting = iter(questions)
         try:
             async with asyncio.timeout(self.options.max_seconds):
-                if first := next(waiting, None):
-                    await self._ask(first, first=True)
+                for question in waiting:
+                    await self._ask(question)
+                    if self.spent.asked:
+                        break
                 async with asyncio.TaskGroup() as group:
                     for _ in range(min(self.options.concurrency, len(questions))):
                         group.create_task(self._work(waiting))
@@ -164,14 +167,15 @@ class _Asking:
             return f"the cost limit of {options.max_cost:g}"
         return ""
 
-    async def _ask(self, question: Question, first: bool = False) -> None:
+    async def _ask(self, question: Question) -> None:
         try:
             judgement = await self._judgement(question)
         except (MayPass, Refused) as error:
             self.failed_in_a_row += 1
             self.spent.failed += 1
             self.spent.failure = str(error)
-            if first or self.failed_in_a_row >= FAILED_IN_A_ROW:
+            never = isinstance(error, MayPass) and not self.spent.asked
+            if never or self.failed_in_a_row >= FAILED_IN_A_ROW:
                 raise self._gone(error) from error
             self.progress.note(f"The judge has no reply to one question: {error}")
             return

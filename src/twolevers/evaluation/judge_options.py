@@ -206,8 +206,8 @@ def key_for(url: str) -> str | None:
 
 def public(url: str) -> str:
     """An address as it may be shown and kept: what stands before an `@`, a password, left out."""
-    parts = urlsplit(url)
-    return parts._replace(netloc=parts.netloc.rpartition("@")[2], query="").geturl()
+    kind, slashes, rest = url.partition("?")[0].rpartition("://")
+    return f"{kind}{slashes}{rest.rpartition('@')[2]}"
 
 
 def _is_openai(url: str) -> bool:

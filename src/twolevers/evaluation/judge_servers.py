@@ -137,6 +137,7 @@ class OpenAIServer:
         from openai import AsyncOpenAI
 
         self._url, self._model = str(options.url), str(options.model)
+        self._longest = "max_tokens"  # its newer name is asked for by some models, known to few
         client: Any = _http(self._url, options.timeout)  # one of httpx2's, by its types alone
         self._client = AsyncOpenAI(
             api_key=key_for(self._url) or "none",
@@ -168,17 +169,22 @@ class OpenAIServer:
     async def ask(self, judge: Judge, messages: Messages) -> Reply:
         import openai
 
-        question: Any = list(messages)
+        question: Any = {
+            "model": judge.model,
+            "messages": list(messages),
+            "temperature": judge.temperature,
+            "seed": judge.seed,
+            self._longest: judge.max_reply_tokens,
+        }
         try:
-            found = await self._client.chat.completions.create(
-                model=judge.model,
-                messages=question,
-                temperature=judge.temperature,
-                seed=judge.seed,
-                max_tokens=judge.max_reply_tokens,
-            )
+            found = await self._client.chat.completions.create(**question)
             text = str(found.choices[0].message.content or "")
         except openai.APIStatusError as error:
+            newer = "max_completion_tokens"
+            wanted = error.status_code == 400 and newer in error.response.text
+            if wanted and newer not in question:
+                self._longest = newer
+                return await self.ask(judge, messages)
             self._check(error)
             raise MayPass(f"answers {error.status_code}") from error
         except openai.APITimeoutError as error:
