@@ -110,7 +110,7 @@ def _handler(judge: JudgeServer) -> type[BaseHTTPRequestHandler]:
             if self.path not in ("/api/chat", "/v1/chat/completions"):
                 self.send(404, {"error": "page not found"})
                 return
-            if self.path == "/v1/chat/completions" and not self.allowed():
+            if not self.allowed():
                 return
             with judge.lock:
                 judge.questions.append(asked)

@@ -325,16 +325,19 @@ def test_a_key_is_needed_and_never_kept(
         assert "of-openai-alone" not in text
 
 
-def test_a_password_in_an_address_is_neither_shown_nor_kept(ask: Asking) -> None:
-    address = ask.server.url.removeprefix("http://")
-    judged = ask(protocol="openai", url=f"http://me:pass-word@{address}/v1")
-    kept = "".join(f.read_text(encoding="utf-8") for f in ask.folder.iterdir())
-    assert judged.result.judge.served == f"http://{address}/v1"
-    assert "pass-word" not in kept + judged.result.model_dump_json()
-    for url in (f"http://me:pass-word@{address}/nothing", "http://me:pass-word@[::1"):
-        with pytest.raises(InputError) as raised:
-            ask(protocol="openai", url=url)
-        assert "pass-word" not in str(raised.value)
+@pytest.mark.parametrize("end", ["/v1", "/v1?key=pass-word", "[::1"])
+def test_a_password_in_an_address_is_neither_taken_nor_shown(ask: Asking, end: str) -> None:
+    address = ask.server.url.removeprefix("http://") if end != "[::1" else ""
+    with pytest.raises(InputError, match="TWOLEVERS_JUDGE_KEY") as raised:
+        ask(protocol="openai", url=f"http://me:pass-word@{address}{end}")
+    assert "pass-word" not in str(raised.value)
+    assert not ask.folder.exists()
+
+
+def test_a_key_for_what_stands_before_ollama(ask: Asking, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TWOLEVERS_JUDGE_KEY", "secret-123")
+    ask()
+    assert ask.server.keys == {"secret-123"}
 
 
 def test_a_missing_key_for_openai_itself_is_said_before_anything_is_asked(ask: Asking) -> None:

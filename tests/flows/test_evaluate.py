@@ -6,12 +6,16 @@ import json
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import pytest
 from command import Command
 from judge_server import JudgeServer
+from prefect import Flow
 
+from flows.deploy import deployments
 from twolevers.data.fetch import fetch_dataset
 from twolevers.data.tokenise import tokenise
 from twolevers.embedded import DATASET_PATH, NANO_PATH
@@ -155,3 +159,11 @@ def test_what_there_is_not_is_said_with_what_there_is(trained: Trained) -> None:
         find_evaluated("latest", device="cpu", precision="auto", weights=str(DATASET_PATH))
     with pytest.raises(InputError, match="device"):
         find_evaluated("gpt2-nano", device="tpu", precision="auto")
+
+
+@pytest.mark.parametrize("deployment", deployments(), ids=lambda one: one["name"])
+def test_what_is_deployed_takes_the_parameters_it_is_given(deployment: dict[str, Any]) -> None:
+    file, _, name = deployment["entrypoint"].partition(":")
+    flow = getattr(import_module(file.removesuffix(".py").replace("/", ".")), name)
+    assert isinstance(flow, Flow)
+    assert flow.validate_parameters(deployment.get("parameters", {})) is not None

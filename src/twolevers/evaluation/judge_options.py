@@ -172,9 +172,8 @@ def check_options(options: JudgeOptions) -> JudgeOptions:
         )
     url = (options.url or URLS[options.protocol]).strip().rstrip("/")
     if fault := _fault(url):
-        problems.append(
-            Problem("--judge-url", public(url), fault, f"give it like {URLS[options.protocol]}")
-        )
+        way_out = f"give it like {URLS[options.protocol]}, a key in the environment: {KEY}"
+        problems.append(Problem("--judge-url", public(url), fault, way_out))
     elif options.protocol == "openai" and key_for(url) is None and _is_openai(url):
         problems.append(
             Problem(
@@ -221,4 +220,6 @@ def _fault(url: str) -> str:
         known = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
     except ValueError as error:
         return f"is no address ({error})"
+    if parts.username or parts.password or parts.query:
+        return "holds a user name, a password or a query, which would be kept with the result"
     return "" if known else "is no address of a server"

@@ -82,6 +82,8 @@ class OllamaServer:
     def __init__(self, options: JudgeOptions) -> None:
         self._url, self._model = str(options.url), str(options.model)
         self._client = _http(self._url, options.timeout)
+        if key := key_for(self._url):  # Ollama asks for none, what stands before it may
+            self._client.headers["Authorization"] = f"Bearer {key}"
 
     async def served(self) -> str:
         body = await self._request("GET", "/api/tags")

@@ -38,9 +38,12 @@ from twolevers.tracking.pages import flow_run_page
 from twolevers.tracking.queries import find_flow_run, find_run
 from twolevers.tracking.run_info import RunInfo
 from twolevers.tracking.run_tracker import MlflowTracker, Warn
-from twolevers.tracking.runs import OPTIONS_FILE, Inputs, kept_inputs, read_run_options
+from twolevers.tracking.runs import Inputs, kept_inputs, read_run_options
 
 G = TypeVar("G", bound=Group)
+# Not the names of a fine-tuning's files: nobody is to go on with an evaluation.
+ASKED_FILE = "evaluated.json"
+RESULT_FILE = "evaluation.json"
 
 
 class Evaluated(Record):
@@ -176,7 +179,8 @@ def evaluation_run(
     ) as tracker:
         folder = home.run_folder(tracker.run_id)
         folder.mkdir(parents=True, exist_ok=True)
-        write_json(folder / OPTIONS_FILE, options.model_dump(mode="json"))
+        write_json(folder / ASKED_FILE, evaluated.model_dump(mode="json"))
+        tracker.log_file(folder / ASKED_FILE)
         try:
             yield FineTuneRun(
                 run_id=tracker.run_id,
@@ -224,7 +228,7 @@ def note_evaluation(
         scores=scores,
         judge=judge,
     )
-    path = run.folder / names.SUMMARY_FILE
+    path = run.folder / RESULT_FILE
     write_json(path, evaluation.model_dump(mode="json"))
     tracker.log_file(path)
     return evaluation
