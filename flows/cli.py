@@ -13,6 +13,7 @@ from typing import Annotated, Any
 import typer
 
 import twolevers
+from flows.cli_classify import classification
 from flows.cli_evaluation import evaluation
 from flows.cli_harness import harness
 from flows.cli_servers import servers
@@ -258,6 +259,7 @@ app.add_typer(evaluation)
 app.add_typer(harness)
 app.add_typer(servers)
 app.add_typer(serving)
+app.add_typer(classification)
 
 
 @app.callback(invoke_without_command=True)

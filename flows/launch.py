@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
@@ -105,11 +105,16 @@ def measure_table(levers: dict[str, Any], options: FineTuneOptions) -> Grid:
 
 
 @contextmanager
-def prefect_ready(home: Home, prepare: Callable[[], None] = lambda: None) -> Iterator[None]:
+def prefect_ready(
+    home: Home,
+    prepare: Callable[[], None] = lambda: None,
+    imported: Sequence[str] = IMPORTED_LATE,
+) -> Iterator[None]:
     """The block can run flows, with their progress shown in the terminal.
 
     Args:
         prepare: called while the server starts, which takes seconds.
+        imported: modules that the flow will need, imported meanwhile.
 
     Raises:
         RunStopped: the flow was stopped.
@@ -125,7 +130,7 @@ def prefect_ready(home: Home, prepare: Callable[[], None] = lambda: None) -> Ite
 
             prepare()
             prepare_store(home, load_settings())
-            for module in IMPORTED_LATE:
+            for module in imported:
                 import_module(module)
         wait_until_ready()
         try:

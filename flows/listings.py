@@ -137,6 +137,11 @@ def show(run: str, as_json: bool, published: bool = False) -> None:
     if as_json:
         print(json.dumps(summary, indent=2, ensure_ascii=False))
         return
+    if "scores" in summary:
+        from flows.classify_command import print_classification
+
+        print_classification(summary)
+        return
     from flows.views import print_summary
 
     print_summary(summary, home)

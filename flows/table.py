@@ -34,6 +34,7 @@ from twolevers.report.table import (
     other_workloads,
     table_frame,
     table_markdown,
+    timed_text,
 )
 from twolevers.report.texts import seconds_text
 from twolevers.run_times import Cell, RunTimes, newest_workload, run_times
@@ -184,7 +185,9 @@ def _rendered(
         return table_markdown(table, missing, others=others, published=published) + "\n"
     with tempfile.TemporaryDirectory() as folder:
         picture = heat_map(
-            Path(folder) / "table.png", table_frame(table), title="Two epochs, median"
+            Path(folder) / "table.png",
+            table_frame(table),
+            title=f"{timed_text(table).capitalize()}, median",
         ).read_bytes()
     if form == "png":
         return picture
@@ -205,7 +208,9 @@ def _print(
     others: Sequence[str],
     published: PublishedTable | None,
 ) -> None:
-    shown = Table(title="two epochs, by model and device", title_justify="left", show_lines=True)
+    shown = Table(
+        title=f"{timed_text(table)}, by model and device", title_justify="left", show_lines=True
+    )
     shown.add_column("model", no_wrap=True)
     for column in table.columns:
         shown.add_column(escape(column.label), overflow="fold")

@@ -21,8 +21,11 @@ from prefect.artifacts import (
 )
 from prefect.logging import get_run_logger
 
+from twolevers.classification.records import ClassificationRun, ClassificationSummary
 from twolevers.progress import Pace, Progress
 from twolevers.records import FineTuneRun, RunSummary
+from twolevers.report.classification import describe as describe_classification
+from twolevers.report.classification import score_rows as classification_rows
 from twolevers.report.table import about, table_markdown, table_rows
 from twolevers.report.texts import (
     describe,
@@ -164,6 +167,27 @@ def show_evaluation(evaluation: Evaluation) -> None:
         )
 
     best_effort("The scores cannot be shown in Prefect", show)
+
+
+def show_classification(
+    run: ClassificationRun, summary: ClassificationSummary, mlflow: str | None
+) -> None:
+    """Summary, scores, confusion matrix and the way to the tracked run."""
+
+    def show() -> None:
+        page = run_page(run.run_id, mlflow)
+        text = describe_classification(summary)
+        text += "" if page else f"\n\n{how_to_open(run.run_id)}"
+        create_markdown_artifact(text, "classify-summary", "what was trained, and what came out")
+        create_table_artifact(classification_rows(summary), "classify-scores", "by split")
+        picture = picture_text((run.folder / "confusion.png").read_bytes(), "confusion matrix")
+        create_markdown_artifact(picture, "classify-confusion", "right by answered, test split")
+        if page:
+            create_link_artifact(
+                page, "run in MLflow", "classify-mlflow-run", "parameters, metrics, files"
+            )
+
+    best_effort("The results cannot be shown in Prefect", show)
 
 
 def show_stopped(reason: str) -> None:

@@ -6,6 +6,8 @@ Neither are the learning rate and its like, which change results but not the wor
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from twolevers.files import hash_of
 from twolevers.options import FineTuneOptions
 
@@ -44,7 +46,12 @@ def workload_fingerprint(
     options: FineTuneOptions, data_sha256: str, task: str = "instructions"
 ) -> str:
     """The fingerprint as 16 hex digits."""
-    return hash_of(fingerprint_parts(options, data_sha256, task))[:LENGTH]
+    return fingerprint_of(fingerprint_parts(options, data_sha256, task))
+
+
+def fingerprint_of(parts: Mapping[str, object]) -> str:
+    """The fingerprint of what makes two timings of any task comparable."""
+    return hash_of(parts)[:LENGTH]
 
 
 def fingerprint_differences(one: dict[str, object], other: dict[str, object]) -> list[str]:

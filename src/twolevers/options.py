@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic.fields import FieldInfo
@@ -216,9 +216,14 @@ class FineTuneOptions(Group):
     run: RunOptions = RunOptions()
 
 
-def option_fields() -> Iterator[tuple[str | None, str, FieldInfo]]:
+G = TypeVar("G", bound=Group)
+
+
+def option_fields(
+    options: type[Group] = FineTuneOptions,
+) -> Iterator[tuple[str | None, str, FieldInfo]]:
     """Every option as (group or None, name, field), in the order of the form."""
-    for name, field in FineTuneOptions.model_fields.items():
+    for name, field in options.model_fields.items():
         if isinstance(field.annotation, type) and issubclass(field.annotation, Group):
             for inner, inner_field in field.annotation.model_fields.items():
                 yield name, inner, inner_field
@@ -239,7 +244,12 @@ def build_options(
     Raises:
         InputError: every value that is out of bounds, of the wrong type or unknown, at once.
     """
-    known = {name: group for group, name, _ in option_fields()}
+    return parse_options(FineTuneOptions, given, environ)
+
+
+def parse_options(kind: type[G], given: Mapping[str, Any], environ: Mapping[str, str]) -> G:
+    """As `build_options`, for whatever class of options."""
+    known = {name: group for group, name, _ in option_fields(kind)}
     problems = [
         Problem(flag(name), value, f"no such option{did_you_mean(name, known)}", "see --help")
         for name, value in given.items()
@@ -253,18 +263,18 @@ def build_options(
         if value is not None:
             (nested.setdefault(group, {}) if group else nested)[name] = value
     try:
-        options = FineTuneOptions.model_validate(nested)
+        options = kind.model_validate(nested)
     except ValidationError as error:
-        problems += [_problem(fault) for fault in error.errors()]
+        problems += [_problem(fault, kind) for fault in error.errors()]
     if problems:
         raise InputError(problems)
     return options
 
 
-def _problem(fault: Any) -> Problem:
+def _problem(fault: Any, kind: type[Group]) -> Problem:
     """A pydantic fault in our words: the option, its value, what it takes."""
     name = str(fault["loc"][-1]) if fault["loc"] else "options"
     message = fault["msg"][0].lower() + fault["msg"][1:]
-    fields = {inner: field for _, inner, field in option_fields()}
+    fields = {inner: field for _, inner, field in option_fields(kind)}
     help_text = (fields[name].description or "") if name in fields else "see --help"
     return Problem(flag(name), fault["input"], message, f"it is: {help_text}")

@@ -146,3 +146,29 @@ def _no_recipe_of_chapter_7(options: FineTuneOptions, tags: Mapping[str, str]) -
         if other:
             return f"another recipe: {', '.join(other)}"
     return None
+
+
+@dataclass(frozen=True)
+class PublishedAccuracy:
+    """A test accuracy that somebody else measured."""
+
+    model: str
+    trained: str
+    accuracy: float
+    minutes: float
+
+
+CHAPTER_6_SOURCE = (
+    "Build a Large Language Model (From Scratch), chapter 6 notebooks and bonus material: "
+    "SMS spam, one A100"
+)
+CHAPTER_6_ACCURACIES = (
+    PublishedAccuracy("gpt2-small (124M)", "last_block", 0.9500, 0.28),
+    PublishedAccuracy("gpt2-small (124M)", "all", 0.9667, 0.69),
+    PublishedAccuracy("gpt2-small (124M)", "lora", 0.9667, 0.75),
+    PublishedAccuracy("gpt2-medium (355M)", "last_block", 0.8467, 0.75),
+    PublishedAccuracy("gpt2-large (774M)", "last_block", 0.9667, 1.50),
+    PublishedAccuracy("gpt2-xl (1558M)", "last_block", 0.9833, 2.83),
+    PublishedAccuracy("gpt2-xl (1558M)", "all", 0.9867, 8.12),
+)
+"""Classifying the test split of 300 messages as spam or not; lora of rank 16."""

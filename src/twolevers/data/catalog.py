@@ -7,7 +7,7 @@ from ipaddress import ip_address
 from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
 
-from twolevers.embedded import DATASET_PATH
+from twolevers.embedded import DATASET_PATH, MESSAGES_PATH
 from twolevers.errors import InputError, Problem, did_you_mean
 
 
@@ -36,6 +36,14 @@ DATASETS = {
             "Apache-2.0",
             1_100,
             path=DATASET_PATH,
+        ),
+        DatasetEntry(
+            "messages",
+            "ships with twolevers; short messages, spam or not, for `twolevers classify`",
+            "twolevers",
+            "Apache-2.0",
+            1_000,
+            path=MESSAGES_PATH,
         ),
         DatasetEntry(
             "chapter7",

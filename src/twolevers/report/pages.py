@@ -13,7 +13,14 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from twolevers.files import atomic_file
 from twolevers.orderings import orderings
 from twolevers.published import PublishedTable
-from twolevers.report.table import HOW_TO_READ, about, cell_notes, mark_of, ordering_text
+from twolevers.report.table import (
+    HOW_TO_READ,
+    about,
+    cell_notes,
+    mark_of,
+    ordering_text,
+    timed_text,
+)
 from twolevers.report.texts import seconds_text, shown
 from twolevers.run_times import RunTimes
 
@@ -57,6 +64,7 @@ def table_html(
         "table.html",
         table=table,
         about=about(table),
+        timed=timed_text(table),
         how_to_read=HOW_TO_READ,
         orderings=[ordering_text(one) for one in orderings(table)],
         not_measured=list(not_measured),

@@ -25,11 +25,19 @@ TITLE_WIDTH = 72
 TRAIN_COLOUR, VAL_COLOUR = "#1f6f8b", "#d1495b"
 
 
-def loss_curve(path: Path, *, train: Curve, val: Curve, tokens_per_step: float, title: str) -> Path:
+def loss_curve(
+    path: Path,
+    *,
+    train: Curve,
+    val: Curve,
+    tokens_per_step: float,
+    title: str,
+    unit: str = "nats per token",
+) -> Path:
     """Both splits' loss against steps, tokens seen on a second axis: the chapter's figure 7.17.
 
     Args:
-        train, val: losses in nats per supervised token, as evaluated during training.
+        train, val: losses as evaluated during training, in nats per supervised token or in `unit`.
         tokens_per_step: mean tokens an optimizer step reads; scales the upper axis.
     """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -49,7 +57,7 @@ def loss_curve(path: Path, *, train: Curve, val: Curve, tokens_per_step: float, 
             axes.plot(steps, losses, style, label=end, color=colour, linewidth=1.6)
     axes.set_title(textwrap.fill(title, TITLE_WIDTH), fontsize=11, loc="left")
     axes.set_xlabel("optimizer steps")
-    axes.set_ylabel("loss (nats per token)")
+    axes.set_ylabel(f"loss ({unit})")
     axes.set_ylim(bottom=0)
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.grid(alpha=0.25)

@@ -20,7 +20,7 @@ HOW_TO_READ = (
 
 
 def table_frame(table: RunTimes) -> pd.DataFrame:
-    """Median two-epoch seconds: rows models, columns devices by their labels, NaN unmeasured."""
+    """Median seconds: rows models, columns devices by their labels, NaN unmeasured."""
     return pd.DataFrame(
         [
             [
@@ -102,6 +102,12 @@ def mark_of(table: RunTimes, cell: Cell) -> str:
     return "fastest" if cell is table.fastest else "slowest" * (cell is table.slowest)
 
 
+def timed_text(table: RunTimes) -> str:
+    """What a cell's time is of: `two epochs`, or `5 epochs` of a classification."""
+    epochs = table.workload.get("epochs", 2)
+    return "two epochs" if epochs == 2 else f"{epochs} epoch{'s' * (epochs != 1)}"
+
+
 def about(table: RunTimes) -> str:
     """What all cells have in common: task, epochs, data, version, workload."""
     workload = table.workload
@@ -150,7 +156,7 @@ def table_markdown(
     heads = ["model", *(column.label for column in table.columns)]
     lines = [_line(heads), _line(["---"] + ["---:"] * (len(heads) - 1))]
     lines += [_line(list(row.values())) for row in table_rows(table)]
-    lines += ["", f"Median two-epoch time. {HOW_TO_READ}", "", about(table)]
+    lines += ["", f"Median time of {timed_text(table)}. {HOW_TO_READ}", "", about(table)]
     lines += _listed("Not measured", not_measured)
     lines += _listed("What chapter 7 says", map(ordering_text, orderings(table)))
     lines += _listed("Other workloads, in tables of their own", others)

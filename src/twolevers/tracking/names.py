@@ -20,6 +20,7 @@ SUMMARY_KEYS = (
 
 KIND = "twolevers.kind"
 FINE_TUNE = "fine-tune"
+CLASSIFY = "classify"
 RUN_TIME_TABLE = "run-time-table"
 EVALUATION = "evaluation"
 ERROR = "twolevers.error"
@@ -40,6 +41,7 @@ EVALUATION_OF = "twolevers.evaluation_of"
 DESCRIPTION = "mlflow.note.content"
 SUMMARY_FILE = "summary.json"
 OPTIONS_FILE = "options.json"
+CLASSIFY_OPTIONS_FILE = "classify-options.json"
 REGISTERED = "twolevers.registered"
 """Name and number of the model version that a run became."""
 

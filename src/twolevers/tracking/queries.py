@@ -40,9 +40,9 @@ COLUMNS = (
 )
 
 
-def find_run(run: str, home: Home, settings: Settings) -> RunInfo:
+def find_run(run: str, home: Home, settings: Settings, *, kind: str = names.FINE_TUNE) -> RunInfo:
     """The run that `run` means: an MLflow or Prefect id, a unique prefix of either (at least 4
-    characters), a checkpoint folder, or `latest`.
+    characters), a checkpoint folder, or `latest`: the newest of `kind`.
 
     Raises:
         InputError: nothing is meant by it, or more than one run; names those it could be.
@@ -50,9 +50,9 @@ def find_run(run: str, home: Home, settings: Settings) -> RunInfo:
     wanted = run.strip()
     store = open_store(home, settings)
     if wanted.lower() == LATEST:
-        newest = next(_all_runs(store, _kind_filter(), pages_of=1), None)
+        newest = next(_all_runs(store, _kind_filter(kind), pages_of=1), None)
         if newest is None:
-            raise _none_yet(run)
+            raise _none_yet(run, kind)
         return run_info(newest, home)
     looks_like_path = wanted.startswith((".", "~", "/")) or "/" in wanted or "\\" in wanted
     if not looks_like_path and (found := _find_by_id(wanted, store)):
@@ -68,8 +68,8 @@ def find_run(run: str, home: Home, settings: Settings) -> RunInfo:
         raise InputError(
             Problem("run", run, "there is no such folder", "see the runs there are: twolevers runs")
         )
-    if next(_all_runs(store, _kind_filter(), pages_of=1), None) is None:
-        raise _none_yet(run)
+    if next(_all_runs(store, _kind_filter(kind), pages_of=1), None) is None:
+        raise _none_yet(run, kind)
     what = "no run has this id, and there is no such folder"
     if len(wanted) < SHORTEST_PREFIX:
         what = f"is too short: a prefix has at least {SHORTEST_PREFIX} characters"
@@ -84,16 +84,21 @@ def find_flow_run(flow_run_id: str, home: Home, settings: Settings) -> str | Non
 
 
 def finished_runs(
-    home: Home, settings: Settings, *, model: str | None = None, fingerprint: str | None = None
+    home: Home,
+    settings: Settings,
+    *,
+    model: str | None = None,
+    fingerprint: str | None = None,
+    kind: str = names.FINE_TUNE,
 ) -> Iterator[RunInfo]:
-    """Fine-tunings that went through all their stages, the newest first.
+    """Runs of a kind (fine-tunings) that went through all their stages, the newest first.
 
     Args:
         model: of this model alone, by its full name.
         fingerprint: of this workload alone.
     """
     store = open_store(home, settings)
-    condition = f"{_kind_filter()} AND attributes.status = 'FINISHED'"
+    condition = f"{_kind_filter(kind)} AND attributes.status = 'FINISHED'"
     if model:
         condition += f" AND params.model = '{model}'"
     if fingerprint:
@@ -205,8 +210,8 @@ def _read_object(file: Path) -> dict[str, Any]:
     return written if isinstance(written, dict) else {}
 
 
-def _kind_filter() -> str:
-    return f"tags.`{names.KIND}` = '{names.FINE_TUNE}'"
+def _kind_filter(kind: str = names.FINE_TUNE) -> str:
+    return f"tags.`{names.KIND}` = '{kind}'"
 
 
 def _all_runs(store: Store, condition: str, *, pages_of: int = 1000) -> Iterator[Run]:
@@ -291,7 +296,6 @@ def _find_by_folder(folder: Path, home: Home, store: Store) -> RunInfo:
     )
 
 
-def _none_yet(run: str) -> InputError:
-    return InputError(
-        Problem("run", run, "there is no run yet", "start one: twolevers fine-tune, or make run")
-    )
+def _none_yet(run: str, kind: str) -> InputError:
+    start = "twolevers fine-tune, or make run" if kind == names.FINE_TUNE else f"twolevers {kind}"
+    return InputError(Problem("run", run, "there is no run yet", f"start one: {start}"))

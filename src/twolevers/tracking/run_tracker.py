@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from filelock import FileLock
 
+from twolevers.classification.records import LabelledData
 from twolevers.errors import first_line
 from twolevers.files import write_json
 from twolevers.records import DatasetFile, TokenisedData
@@ -134,7 +135,7 @@ class MlflowTracker:
             self._tables.append(entry)
             self.set_tags({"mlflow.loggedArtifacts": json.dumps(self._tables)})
 
-    def log_dataset_input(self, dataset: DatasetFile, data: TokenisedData) -> None:
+    def log_dataset_input(self, dataset: DatasetFile, data: TokenisedData | LabelledData) -> None:
         """The data set as an input of the run: name, source, hash and counts."""
         from mlflow.entities import Dataset, DatasetInput, InputTag
 

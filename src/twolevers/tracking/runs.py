@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from twolevers.classification.records import ClassificationRun
 from twolevers.data.split import SPLITS, load_split
 from twolevers.errors import NO_ROOM, InputError, Problem, RunStopped, no_room
 from twolevers.files import atomic_folder, read_json, write_json
@@ -99,7 +100,7 @@ def fine_tune_run(
 
 
 @contextmanager
-def track(run: FineTuneRun) -> Iterator[MlflowTracker]:
+def track(run: FineTuneRun | ClassificationRun) -> Iterator[MlflowTracker]:
     """A tracker for one stage of an open run."""
     with attach_run(home=Home(), settings=load_settings(), run_id=run.run_id) as tracker:
         yield tracker
@@ -183,6 +184,10 @@ def read_run_options(folder: Path) -> FineTuneOptions:
         InputError: the folder is not on this machine.
     """
     file = folder / OPTIONS_FILE
+    if (folder / names.CLASSIFY_OPTIONS_FILE).is_file():
+        what = "classifies texts, it answers no instructions and is not continued"
+        way_out = f"ask it: twolevers classify --run {folder.name[:8]} TEXT"
+        raise InputError(Problem("run", folder.name, what, way_out))
     if not file.is_file():
         raise InputError(
             Problem(

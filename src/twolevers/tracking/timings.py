@@ -1,4 +1,8 @@
-"""What the run-time table is made of: one row a run that was timed over two epochs."""
+"""What the run-time table is made of: one row a run that was timed over two epochs.
+
+A classification is timed over all of its epochs, whatever their number. It stands in a table of
+its own: the fingerprint holds task and epochs.
+"""
 
 from __future__ import annotations
 
@@ -31,14 +35,19 @@ COLUMNS = (
 
 
 def list_timings(home: Home, settings: Settings) -> pd.DataFrame:
-    """Finished runs with a two-epoch time, the newest first; a run without one has no row.
+    """Finished runs with a two-epoch time and classifications, the newest first; a run without a
+    time has no row.
 
-    Columns as `COLUMNS`: times in seconds, `threads` those of the CPU, `workload` the parts of
-    the fingerprint by name (None for a run that did not keep them), `started` in UTC.
+    Columns as `COLUMNS`: times in seconds (a classification's of all its epochs), `threads` those
+    of the CPU, `workload` the parts of the fingerprint by name (None for a run that did not keep
+    them), `started` in UTC.
     """
     import pandas as pd
 
     rows = [_row(run) for run in finished_runs(home, settings)]
+    classified = finished_runs(home, settings, kind=names.CLASSIFY)
+    rows += [_row(run) | {"two_epoch_seconds": _undisturbed(run)} for run in classified]
+    rows.sort(key=lambda row: str(row["started"]), reverse=True)
     timed = [row for row in rows if row["two_epoch_seconds"] and row["fingerprint"]]
     return pd.DataFrame(timed, columns=list(COLUMNS))
 
@@ -58,6 +67,11 @@ def _row(run: RunInfo) -> dict[str, object]:
         "workload": json.loads(workload) if workload else None,
         "started": run.started,
     }
+
+
+def _undisturbed(run: RunInfo) -> float | None:
+    """What training took, of a run that no retry began again."""
+    return run.metrics.get("train_seconds") if len(run.flow_run_ids) < 2 else None
 
 
 def train_seconds(

@@ -1,0 +1,1 @@
+"""Texts into classes: a linear head on the same GPT-2, as chapter 6 builds it."""

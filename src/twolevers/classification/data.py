@@ -1,0 +1,175 @@
+"""Texts to tokens, in three splits: balanced, shuffled and split as chapter 6 does it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet
+
+import twolevers
+from twolevers.classification.options import ClassifyOptions, CutRule
+from twolevers.classification.read import Labelled, read_labelled
+from twolevers.classification.records import LabelledData
+from twolevers.data.tokenizer import get_tokenizer
+from twolevers.errors import InputError, Problem
+from twolevers.files import atomic_file, hash_of
+from twolevers.progress import Progress
+from twolevers.records import DatasetFile, SplitName
+
+TEXTS_FILE = "texts.parquet"
+SPLITS: tuple[SplitName, ...] = ("train", "val", "test")
+
+
+@dataclass(frozen=True)
+class LabelledText:
+    """A text ready for the model."""
+
+    token_ids: list[int]
+    label: int
+    """Its label's place in the order of labels."""
+
+
+def prepare(
+    dataset: DatasetFile, options: ClassifyOptions, folder: Path, progress: Progress
+) -> LabelledData:
+    """Read, balance, split, tokenise and cut; writes `folder/texts.parquet`.
+
+    Args:
+        options: resolved.
+        progress: told what was left out, cut or found twice.
+
+    Raises:
+        InputError: as `read_labelled`; too few texts to split; a label that has no text to train
+            on.
+    """
+    data, seed = options.data, options.training.seed
+    found = read_labelled(dataset.path, data)
+    kept = balanced_rows(found.labels, seed) if data.balanced else np.arange(len(found.labels))
+    splits = split_rows(kept, seed)
+    of_row = {int(row): name for name, rows in splits.items() for row in rows}
+    rows = [int(row) for name in SPLITS for row in splits[name]]
+    labels = [found.order.index(found.labels[row]) for row in rows]
+    _check_labels(found, [found.labels[row] for row in splits["train"]], dataset.path.name)
+    whole = get_tokenizer().encode_batch([found.texts[row] for row in rows])
+    tokens = [cut(ids, data.max_length, data.cut) for ids in whole]
+
+    table = pa.table(
+        {
+            "row_number": [found.row_numbers[row] for row in rows],
+            "split": [of_row[row] for row in rows],
+            "label": pa.array(labels, pa.int32()),
+            "text": [found.texts[row] for row in rows],
+            "token_ids": pa.array(tokens, pa.list_(pa.int32())),
+        }
+    )
+    with atomic_file(folder / TEXTS_FILE) as temporary:
+        pa.parquet.write_table(table, temporary)
+    train = {found.texts[row] for row in splits["train"]}
+    counts = Counter(found.labels[row] for row in splits["train"])
+    record = LabelledData(
+        path=folder,
+        sha256=hash_of([dataset.sha256, data.model_dump(), seed, twolevers.__version__]),
+        data_sha256=dataset.sha256,
+        dataset=dataset.name,
+        text_column=found.text_column,
+        label_column=found.label_column,
+        labels=found.order,
+        majority=max(found.order, key=lambda label: counts[label]),
+        num_rows=len(found.labels),
+        num_dropped=len(found.labels) - len(kept),
+        num_train=len(splits["train"]),
+        num_val=len(splits["val"]),
+        num_test=len(splits["test"]),
+        num_cut=sum(len(ids) > data.max_length for ids in whole),
+        num_repeated=sum(found.texts[row] in train for row in splits["test"]),
+        longest=max(map(len, whole)),
+        train_tokens=sum(len(ids) for ids in tokens[: len(splits["train"])]),
+    )
+    _say(record, options, progress)
+    return record
+
+
+def cut(ids: Sequence[int], max_length: int, rule: CutRule) -> list[int]:
+    """At most `max_length` of the tokens: the first, the last, or half of each (of an odd number
+    one more of the first)."""
+    if len(ids) <= max_length:
+        return list(ids)
+    if rule == "keep the start":
+        return list(ids[:max_length])
+    if rule == "keep the end":
+        return list(ids[-max_length:])
+    end = max_length // 2
+    return [*ids[: max_length - end], *ids[-end:]]
+
+
+def balanced_rows(labels: Sequence[str], seed: int) -> np.ndarray:
+    """Rows, in file order, with as many of every label as the rarest has; drawn by the seed."""
+    generator = np.random.Generator(np.random.PCG64(seed))
+    column = np.array(labels, dtype=object)
+    least = min(Counter(labels).values())
+    drawn = [
+        generator.choice(np.flatnonzero(column == label), least, replace=False)
+        for label in sorted(set(labels))
+    ]
+    return np.sort(np.concatenate(drawn))
+
+
+def split_rows(rows: np.ndarray, seed: int) -> dict[SplitName, np.ndarray]:
+    """70 % train, 10 % val, the rest test, of the rows shuffled by the seed, as chapter 6.
+
+    Raises:
+        InputError: too few rows for every split to have one.
+    """
+    num_train, num_val = int(len(rows) * 0.7), int(len(rows) * 0.1)
+    if min(num_train, num_val, len(rows) - num_train - num_val) < 1:
+        what = "too few texts to split 70/10/20 into training, validation and test"
+        raise InputError(Problem("dataset", len(rows), what, "give at least 10"))
+    order = np.random.Generator(np.random.PCG64(seed)).permutation(rows)
+    train, val, test = np.split(order, [num_train, num_train + num_val])
+    return {"train": train, "val": val, "test": test}
+
+
+def load_texts(data: LabelledData, split: SplitName) -> list[LabelledText]:
+    """One split's texts as tokens, in the order of `split_rows`."""
+    table = pa.parquet.read_table(
+        data.path / TEXTS_FILE,
+        columns=["label", "token_ids"],
+        filters=[("split", "=", split)],
+    )
+    columns = table.to_pydict()
+    pairs = zip(columns["token_ids"], columns["label"], strict=True)
+    return [LabelledText(ids, label) for ids, label in pairs]
+
+
+def _check_labels(found: Labelled, trained: Sequence[str], file: str) -> None:
+    missing = [label for label in found.order if label not in set(trained)]
+    if missing:
+        counts = Counter(found.labels)
+        raise InputError(
+            [
+                Problem(
+                    f"{file}, label",
+                    label,
+                    f"has {counts[label]} texts, none of which came into the training split",
+                    "give more texts of it, remove it, or take another --seed",
+                )
+                for label in missing
+            ]
+        )
+
+
+def _say(data: LabelledData, options: ClassifyOptions, progress: Progress) -> None:
+    sizes = f"{data.num_train} to train, {data.num_val} to validate, {data.num_test} to test"
+    progress.note(f"{data.text_column} → {data.label_column}: {', '.join(data.labels)}; {sizes}")
+    if data.num_dropped:
+        progress.note(f"{data.num_dropped} of {data.num_rows} texts left out: labels are balanced")
+    if data.num_cut:
+        limit = options.data.max_length
+        progress.note(f"{data.num_cut} texts cut to {limit} tokens: {options.data.cut}")
+    if data.num_repeated:
+        progress.note(f"{data.num_repeated} test texts stand in the training split too")

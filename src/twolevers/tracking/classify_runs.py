@@ -1,0 +1,130 @@
+"""One classification as a tracked run: opened before the first stage, closed whatever happens."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from twolevers.classification.options import ClassifyOptions
+from twolevers.classification.plan import (
+    ClassifyPlan,
+    classify_fingerprint,
+    make_classify_plan,
+    workload_parts,
+)
+from twolevers.classification.records import ClassificationRun, LabelledData
+from twolevers.errors import NO_ROOM, RunStopped, no_room
+from twolevers.files import read_json, write_json
+from twolevers.options import option_fields
+from twolevers.records import DatasetFile, WeightsFolder
+from twolevers.settings import Home, load_settings
+from twolevers.tracking import names
+from twolevers.tracking.mlflow_tracker import open_run
+from twolevers.tracking.pages import flow_run_page
+from twolevers.tracking.queries import find_flow_run
+from twolevers.tracking.run_tracker import MlflowTracker, Warn
+
+
+@contextmanager
+def classification_run(
+    asked: ClassifyOptions, *, flow_run_id: str | None, warn: Warn | None = None
+) -> Iterator[ClassificationRun]:
+    """Open a classification, or reopen the one that an earlier attempt of the same flow run began.
+
+    Nothing is opened before every option has been checked. Ctrl-C or SIGTERM anywhere in the
+    block becomes RunStopped.
+
+    Args:
+        warn: told in one line what MLflow did not take, from any thread.
+
+    Raises:
+        InputError: options that cannot be used.
+    """
+    home, settings = Home(), load_settings()
+    run_id = find_flow_run(flow_run_id, home, settings) if flow_run_id else None
+    if run_id:
+        asked = read_classify_options(home.run_folder(run_id))
+    plan = make_classify_plan(asked, settings)
+    with open_run(
+        home=home,
+        settings=settings,
+        name=plan.run_name,
+        params=_params(plan.options),
+        tags=_tags(plan, flow_run_id),
+        resume=run_id,
+        warn=warn,
+        kind=names.CLASSIFY,
+    ) as tracker:
+        folder = home.run_folder(tracker.run_id)
+        folder.mkdir(parents=True, exist_ok=True)
+        file = folder / names.CLASSIFY_OPTIONS_FILE
+        write_json(file, plan.options.model_dump(mode="json"))
+        tracker.log_file(file)
+        try:
+            yield ClassificationRun(
+                run_id=tracker.run_id,
+                flow_run_id=flow_run_id,
+                folder=folder,
+                options=plan.options,
+                hardware=plan.device.hardware,
+                threads=plan.device.threads,
+            )
+        except OSError as error:
+            if error.errno in NO_ROOM:
+                raise no_room(error) from error
+            raise
+        except (Exception, SystemExit):
+            raise
+        except BaseException as stopped:  # Ctrl-C, a scheduler's termination signal
+            raise RunStopped(
+                "Stopped. Start it again: nothing of it can be continued."
+            ) from stopped
+
+
+def read_classify_options(folder: Path) -> ClassifyOptions:
+    """The resolved options stored in a run's folder."""
+    return ClassifyOptions.model_validate(read_json(folder / names.CLASSIFY_OPTIONS_FILE))
+
+
+def note_classify_inputs(
+    tracker: MlflowTracker,
+    run: ClassificationRun,
+    dataset: DatasetFile,
+    weights: WeightsFolder,
+    data: LabelledData,
+) -> None:
+    """Keep with the run what it works on: data set, counts, hashes, fingerprint."""
+    tracker.log_dataset_input(dataset, data)
+    counts = ("num_rows", "num_dropped", "num_cut", "num_repeated", "longest")
+    tracker.log_params({f"data_{name}": getattr(data, name) for name in counts})
+    tracker.set_tags(
+        {
+            names.FINGERPRINT: classify_fingerprint(run.options, data),
+            names.WORKLOAD: json.dumps(workload_parts(run.options, data)),
+            "twolevers.labels": ", ".join(data.labels),
+            "twolevers.weights_sha256": weights.sha256,
+            "twolevers.weights_source": weights.source,
+        }
+    )
+
+
+def _params(options: ClassifyOptions) -> dict[str, object]:
+    return {
+        name: getattr(getattr(options, group) if group else options, name)
+        for group, name, _ in option_fields(ClassifyOptions)
+    }
+
+
+def _tags(plan: ClassifyPlan, flow_run_id: str | None) -> dict[str, str]:
+    tags = {
+        "twolevers.device": plan.device.name,
+        names.HARDWARE: plan.device.hardware,
+        names.THREADS: str(plan.device.threads),
+    }
+    if flow_run_id:
+        tags[names.PREFECT_FLOW_RUN_ID] = flow_run_id
+        if page := flow_run_page(flow_run_id):
+            tags[names.PREFECT_FLOW_RUN_URL] = page
+    return tags

@@ -1,0 +1,123 @@
+"""A separable problem: of 97 tokens, one of two stands somewhere in a text and is its label."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet
+import torch
+
+from twolevers.classification.data import TEXTS_FILE, LabelledText
+from twolevers.classification.options import ClassifyOptions
+from twolevers.classification.records import ClassifierResult, LabelledData
+from twolevers.classification.train import train_classifier
+from twolevers.device import Device
+from twolevers.files import sha256_of
+from twolevers.interrupt import StopFlag
+from twolevers.models.catalog import GPT2Config
+from twolevers.progress import Silent
+from twolevers.records import WeightsFolder
+from twolevers.tracking.protocol import NullTracker
+
+TINY = GPT2Config(emb_dim=32, num_layers=2, num_heads=4, vocab_size=97, context_length=64)
+CPU = Device("cpu", "a processor", 1, 0)
+SIGNS = (5, 6)
+
+
+def make_texts(count: int, seed: int = 0) -> list[LabelledText]:
+    """Texts of 3 to 20 tokens, the label's own token anywhere among them."""
+    generator = torch.Generator().manual_seed(seed)
+
+    def draw(low: int, high: int) -> int:
+        return int(torch.randint(low, high, (), generator=generator))
+
+    texts = []
+    for number in range(count):
+        ids = [draw(10, 20) for _ in range(draw(3, 20))]
+        ids[draw(0, len(ids))] = SIGNS[number % 2]
+        texts.append(LabelledText(ids, number % 2))
+    return texts
+
+
+class Recorder(NullTracker):
+    def __init__(self) -> None:
+        super().__init__()
+        self.metrics: list[tuple[int, dict[str, float]]] = []
+
+    def log_metrics(self, metrics: Mapping[str, float], *, step: int, tokens: int = 0) -> None:
+        self.metrics.append((step, dict(metrics)))
+
+    def values(self, name: str) -> dict[int, float]:
+        return {step: metrics[name] for step, metrics in self.metrics if name in metrics}
+
+
+class StopAfter(Silent):
+    def __init__(self, steps: int | None) -> None:
+        self.steps, self.stop = steps, StopFlag()
+
+    def advance(self, done: int, **figures: float) -> None:
+        if done == self.steps:
+            self.stop.request("SIGTERM")
+
+
+@dataclass
+class Toy:
+    """Trains in `root`; `train(...)` is one training call in a folder of its own."""
+
+    root: Path
+    weights: Path
+    tracker: Recorder = field(default_factory=Recorder)
+
+    def data(self) -> LabelledData:
+        splits = {"train": make_texts(64, 1), "val": make_texts(20, 2), "test": make_texts(20, 3)}
+        rows = [(name, text) for name, texts in splits.items() for text in texts]
+        table = pa.table(
+            {
+                "split": [name for name, _ in rows],
+                "label": [text.label for _, text in rows],
+                "token_ids": [text.token_ids for _, text in rows],
+            }
+        )
+        pa.parquet.write_table(table, self.root / TEXTS_FILE)
+        return LabelledData(
+            path=self.root, sha256="0" * 64, data_sha256="0" * 64, dataset="toy",
+            text_column="text", label_column="label", labels=("left", "right"), majority="left",
+            num_rows=104, num_dropped=0, num_train=64, num_val=20, num_test=20, num_cut=0,
+            num_repeated=0, longest=20, train_tokens=0,
+        )  # fmt: skip
+
+    def options(self, **training: Any) -> ClassifyOptions:
+        recipe = {"learning_rate": 3e-3, "epochs": 2, **training}
+        return ClassifyOptions.model_validate(
+            {
+                "model": "gpt2-nano (7M)",
+                "device": "cpu",
+                "precision": "float32",
+                "training": recipe,
+            }
+        )
+
+    def train(
+        self, folder: str = "run", stop_after: int | None = None, **training: Any
+    ) -> ClassifierResult:
+        progress = StopAfter(stop_after)
+        return train_classifier(
+            WeightsFolder(
+                model="gpt2-nano (7M)",
+                path=self.weights,
+                sha256=sha256_of(self.weights / "model.safetensors"),
+                source="local",
+                verified="local file",
+            ),
+            self.data(),
+            self.options(**training),
+            device=CPU,
+            folder=self.root / folder,
+            tracker=self.tracker,
+            progress=progress,
+            stop=progress.stop,
+        )
