@@ -28,9 +28,7 @@ def test_by_hand() -> None:
 def test_a_label_that_never_occurs() -> None:
     wide = np.pad(PROBABILITIES, ((0, 0), (0, 1)))
     scores = class_scores(RIGHT, wide)
-    assert scores.balanced_accuracy == pytest.approx(
-        balanced_accuracy_score(RIGHT, wide.argmax(1))
-    )
+    assert scores.balanced_accuracy == pytest.approx(balanced_accuracy_score(RIGHT, wide.argmax(1)))
     assert scores.macro_f1 == class_scores(RIGHT, PROBABILITIES).macro_f1
     assert [len(row) for row in scores.confusion] == [3, 3, 3]
 

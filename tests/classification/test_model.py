@@ -102,12 +102,15 @@ def test_frozen_parts_keep_their_bits(toy: Toy, trained: str) -> None:
     }
     every = set(before)
     blocks = {name for name in every if name.startswith("h.")}
-    assert changed == {
-        "head": set(),
-        "last_block": {name for name in every if name.startswith(("h.1.", "ln_f."))},
-        "all": every,
-        "lora": {n for n in blocks if n.endswith(".weight") and ".ln_" not in n},
-    }[trained]
+    assert (
+        changed
+        == {
+            "head": set(),
+            "last_block": {name for name in every if name.startswith(("h.1.", "ln_f."))},
+            "all": every,
+            "lora": {n for n in blocks if n.endswith(".weight") and ".ln_" not in n},
+        }[trained]
+    )
     assert (about.trained, about.labels) == (trained, ("left", "right"))
 
 

@@ -6,8 +6,8 @@ import math
 
 import pytest
 import torch
-from toy import CPU, Toy, make_texts
 from torch.nn import functional as F
+from toy import CPU, Toy, make_texts
 
 from twolevers.classification.evaluate import evaluate_classifier
 from twolevers.classification.model import Classifier, batch_of

@@ -1,4 +1,4 @@
-"""A separable problem: of 97 tokens, one of two stands somewhere in a text and is its label."""
+"""A separable problem: every other token of a text says which of two labels it has."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ SIGNS = (5, 6)
 
 
 def make_texts(count: int, seed: int = 0) -> list[LabelledText]:
-    """Texts of 3 to 20 tokens, the label's own token anywhere among them."""
+    """Texts of 3 to 20 tokens, the label's own token at every other place."""
     generator = torch.Generator().manual_seed(seed)
 
     def draw(low: int, high: int) -> int:
@@ -37,8 +37,8 @@ def make_texts(count: int, seed: int = 0) -> list[LabelledText]:
 
     texts = []
     for number in range(count):
-        ids = [draw(10, 20) for _ in range(draw(3, 20))]
-        ids[draw(0, len(ids))] = SIGNS[number % 2]
+        ids = [draw(10, 97) for _ in range(draw(3, 20))]
+        ids[::2] = [SIGNS[number % 2]] * len(ids[::2])
         texts.append(LabelledText(ids, number % 2))
     return texts
 

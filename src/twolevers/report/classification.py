@@ -148,18 +148,20 @@ def scores_table(splits: Sequence[SplitScores]) -> pd.DataFrame:
     """One row a score, one column a split."""
     import pandas as pd
 
-    columns = {one.split: [getattr(one, name) for name in SCORE_LABELS] for one in splits}
-    return pd.DataFrame({"score": list(SCORE_LABELS.values()), **columns})
+    columns = {"score": list(SCORE_LABELS.values())}
+    for one in splits:
+        columns[one.split] = [getattr(one, name) for name in SCORE_LABELS]
+    return pd.DataFrame(columns)
 
 
 def score_rows(summary: ClassificationSummary) -> list[dict[str, str]]:
     """`score` and the three splits, as text."""
-    splits: dict[str, SplitScores] = {**summary.scores}
-    rows = [{"score": "texts"} | {name: str(one.num) for name, one in splits.items()}]
-    return rows + [
-        {"score": label} | {name: shown(getattr(one, key)) for name, one in splits.items()}
-        for key, label in SCORE_LABELS.items()
-    ]
+    splits = {str(name): one for name, one in summary.scores.items()}
+    rows = [{"score": "texts", **{name: str(one.num) for name, one in splits.items()}}]
+    for key, label in SCORE_LABELS.items():
+        shown_by_split = {name: shown(getattr(one, key)) for name, one in splits.items()}
+        rows.append({"score": label, **shown_by_split})
+    return rows
 
 
 def figures_of(summary: ClassificationSummary) -> dict[str, str]:

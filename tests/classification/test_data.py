@@ -1,0 +1,134 @@
+"""Balancing, splits, cutting, and what of it is counted."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from twolevers.classification.data import cut, load_texts, prepare, split_rows
+from twolevers.classification.options import ClassifyOptions
+from twolevers.classification.records import LabelledData
+from twolevers.data.tokenizer import get_tokenizer
+from twolevers.embedded import MESSAGES_PATH
+from twolevers.embedded.messages import make_messages, render
+from twolevers.errors import InputError
+from twolevers.files import sha256_of
+from twolevers.progress import Silent
+from twolevers.records import DatasetFile
+
+
+class Notes(Silent):
+    def __init__(self) -> None:
+        self.notes: list[str] = []
+
+    def note(self, text: str) -> None:
+        self.notes.append(text)
+
+
+def prepared(
+    folder: Path, rows: list[tuple[str, str]], seed: int = 123, **data: Any
+) -> tuple[LabelledData, list[str]]:
+    file = folder / "rows.csv"
+    file.write_text("label,text\n" + "".join(f'{l},"{t}"\n' for l, t in rows), encoding="utf-8")  # noqa: E741
+    dataset = DatasetFile(
+        name="rows", path=file, sha256=sha256_of(file), num_bytes=1, verified="local file"
+    )
+    options = ClassifyOptions.model_validate({"data": data, "training": {"seed": seed}})
+    notes = Notes()
+    return prepare(dataset, options, folder / f"data-{seed}", notes), notes.notes
+
+
+def rows(**counts: int) -> list[tuple[str, str]]:
+    return [(label, f"{label} text {n}") for label, count in counts.items() for n in range(count)]
+
+
+def test_cut_rules() -> None:
+    ids = [1, 2, 3, 4, 5, 6, 7]
+    assert cut(ids, 3, "keep the start") == [1, 2, 3]
+    assert cut(ids, 3, "keep the end") == [5, 6, 7]
+    assert cut(ids, 3, "keep both ends") == [1, 2, 7]
+    assert cut(ids, 4, "keep both ends") == [1, 2, 6, 7]
+    for rule in ("keep the start", "keep the end", "keep both ends"):
+        assert cut(ids, 7, rule) == ids
+
+
+def test_split_in_the_chapters_portions() -> None:
+    splits = split_rows(np.arange(1494), 123)  # the chapter's number of balanced messages
+    assert [len(splits[name]) for name in ("train", "val", "test")] == [1045, 149, 300]
+    assert sorted(np.concatenate(list(splits.values()))) == list(range(1494))
+    again, other = split_rows(np.arange(1494), 123), split_rows(np.arange(1494), 124)
+    assert np.array_equal(splits["test"], again["test"])
+    assert not np.array_equal(splits["test"], other["test"])
+
+
+def test_balanced_or_not(tmp_path: Path) -> None:
+    unequal = rows(ham=60, spam=20)
+    data, notes = prepared(tmp_path, unequal)
+    labels = [t.label for name in ("train", "val", "test") for t in load_texts(data, name)]
+    assert Counter(labels) == {0: 20, 1: 20}
+    assert (data.num_rows, data.num_dropped) == (80, 40)
+    assert "40 of 80 texts left out: labels are balanced" in notes
+    data, notes = prepared(tmp_path, unequal, balanced=False)
+    labels = [t.label for name in ("train", "val", "test") for t in load_texts(data, name)]
+    assert Counter(labels) == {0: 60, 1: 20}
+    assert (data.num_dropped, data.majority) == (0, "ham")
+    assert not any("left out" in note for note in notes)
+
+
+def test_tokens_are_the_texts_and_labels_theirs(tmp_path: Path) -> None:
+    data, _ = prepared(tmp_path, rows(a=10, b=10))
+    tokenizer = get_tokenizer()
+    for name in ("train", "val", "test"):
+        for text in load_texts(data, name):
+            assert tokenizer.decode(text.token_ids).startswith(f"{data.labels[text.label]} text")
+
+
+def test_the_seed_decides(tmp_path: Path) -> None:
+    first, again, other = (
+        load_texts(prepared(tmp_path, rows(a=30, b=20), seed)[0], "train") for seed in (1, 1, 2)
+    )
+    assert first == again != other
+
+
+def test_long_texts_are_cut_and_counted(tmp_path: Path) -> None:
+    long = [(label, "word " * 30 + f"{label} {n}") for label in "ab" for n in range(3)]
+    data, notes = prepared(
+        tmp_path, [*rows(a=10, b=10), *long], max_length=8, cut="keep the end", balanced=False
+    )
+    assert data.num_cut == 6
+    assert "6 texts cut to 8 tokens: keep the end" in notes
+    assert data.longest > 30
+    lengths = [
+        len(t.token_ids) for name in ("train", "val", "test") for t in load_texts(data, name)
+    ]
+    assert max(lengths) == 8
+
+
+def test_repeated_test_texts_are_counted(tmp_path: Path) -> None:
+    data, notes = prepared(tmp_path, [("a", "the same"), ("b", "and this")] * 10)
+    assert data.num_repeated == data.num_test == 4
+    assert "4 test texts stand in the training split too" in notes
+
+
+def test_too_few_texts(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="too few texts to split 70/10/20"):
+        prepared(tmp_path, rows(a=4, b=4))
+
+
+def test_a_label_with_nothing_to_train_on(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="'c': has 1 texts, none of which"):
+        for seed in range(20):  # one of these leaves it out
+            prepared(tmp_path, rows(a=20, b=20, c=1), seed, balanced=False)
+
+
+def test_embedded_messages_are_what_the_code_writes() -> None:
+    messages = make_messages()
+    assert MESSAGES_PATH.read_text(encoding="utf-8") == render(messages)
+    assert Counter(label for label, _ in messages) == {"ham": 600, "spam": 400}
+    assert len({text.lower() for _, text in messages}) >= 990
+    assert all(text == text.strip() and "{" not in text for _, text in messages)
+    assert MESSAGES_PATH.stat().st_size < 120_000
