@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -14,6 +15,7 @@ from rich.table import Table
 from flows.launch import prefect_ready
 from flows.terminal import console, errors
 from flows.views import grid
+from twolevers.classification.data import DATA_FOLDER, TEXTS_FILE, read_texts
 from twolevers.classification.options import ClassifyOptions, build_classify_options
 from twolevers.classification.plan import make_classify_plan
 from twolevers.classification.records import ClassificationSummary
@@ -145,9 +147,16 @@ def print_classification(summary: Mapping[str, Any], as_json: bool = False) -> N
     steps = {"checkpoint": str(found.checkpoint), "run": run}
     if (folder / REPORT_FILE).is_file():
         steps["report"] = str(folder / REPORT_FILE)
-    steps["ask it"] = f'twolevers classify --run {run[:8]} "You have won a prize"'
+    steps["ask it"] = f"twolevers classify --run {run[:8]} {_example(folder)}"
     steps["see it again"] = f"twolevers classify --run {run[:8]}   (--json for a program)"
     console.print(grid(steps))
+
+
+def _example(folder: Path) -> str:
+    """A text of the test split, as an argument of the command."""
+    file = folder / DATA_FOLDER / TEXTS_FILE
+    texts = read_texts(file, "test")[:20] if file.is_file() else []
+    return shlex.quote(min(texts, key=len)) if texts else "TEXT"
 
 
 def _confusion(file: Path) -> Table:

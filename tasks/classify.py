@@ -7,7 +7,7 @@ from prefect import task
 from tasks.artifacts import live_progress
 from tasks.caching import stage
 from tasks.progress import stage_progress
-from twolevers.classification.data import prepare
+from twolevers.classification.data import DATA_FOLDER, prepare
 from twolevers.classification.evaluate import evaluate_classifier
 from twolevers.classification.records import (
     ClassificationRun,
@@ -30,7 +30,7 @@ from twolevers.tracking.runs import track
 def prepare_texts(run: ClassificationRun, dataset: DatasetFile) -> LabelledData:
     """Texts and labels as tokens, in three splits, in the run's folder."""
     with stage_progress() as progress:
-        return prepare(dataset, run.options, run.folder / "data", progress)
+        return prepare(dataset, run.options, run.folder / DATA_FOLDER, progress)
 
 
 @task(task_run_name="train {run.options.model} on {run.hardware}", **stage("train classifier"))

@@ -124,8 +124,12 @@ def run_times(
 
 
 def newest_workload(timings: pd.DataFrame) -> str | None:
-    """Fingerprint of the newest timing; None where there is none."""
-    return None if timings.empty else str(timings["fingerprint"].iloc[0])
+    """Fingerprint of the newest timing, of instructions where any were timed; None where nothing
+    was."""
+    rows = list(records(timings))
+    instructions = (row for row in rows if _task(row) == "instructions")
+    newest = next(instructions, rows[0] if rows else None)
+    return str(newest["fingerprint"]) if newest else None
 
 
 def column_of(row: dict[str, Any]) -> Column:
@@ -148,6 +152,10 @@ def records(timings: pd.DataFrame) -> Iterator[dict[str, Any]]:
         threads = row["threads"]
         known = {str(name): value for name, value in row.items()}
         yield known | {"threads": int(threads) if threads and threads == threads else None}
+
+
+def _task(row: dict[str, Any]) -> str:
+    return str((row["workload"] or {}).get("task", "instructions"))
 
 
 def _size(model: str) -> tuple[int, str]:

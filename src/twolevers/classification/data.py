@@ -21,7 +21,7 @@ from twolevers.files import atomic_file, hash_of
 from twolevers.progress import Progress
 from twolevers.records import DatasetFile, SplitName
 
-TEXTS_FILE = "texts.parquet"
+DATA_FOLDER, TEXTS_FILE = "data", "texts.parquet"
 SPLITS: tuple[SplitName, ...] = ("train", "val", "test")
 
 
@@ -132,6 +132,13 @@ def split_rows(rows: np.ndarray, seed: int) -> dict[SplitName, np.ndarray]:
     order = np.random.Generator(np.random.PCG64(seed)).permutation(rows)
     train, val, test = np.split(order, [num_train, num_train + num_val])
     return {"train": train, "val": val, "test": test}
+
+
+def read_texts(file: Path, split: SplitName) -> list[str]:
+    """One split's texts as they were read, in the order of `split_rows`."""
+    table = pa.parquet.read_table(file, columns=["text"], filters=[("split", "=", split)])
+    texts: list[str] = table["text"].to_pylist()
+    return texts
 
 
 def load_texts(data: LabelledData, split: SplitName) -> list[LabelledText]:

@@ -77,6 +77,9 @@ TEMPLATES: dict[str, tuple[str, ...]] = {
     ),
     SPAM: (
         "{hurry}! You have won {prize}. Call {phone} to claim.",
+        "You have won {prize}. Call {phone} now.",
+        "You won! Text {code} to {digits} for {prize}.",
+        "Free {firm} ringtone, just call {phone}.",
         "Congratulations! Your number {number} was drawn for {prize}. Text {code} to {digits}.",
         "{firm}: your account is locked. Confirm your password at {site} to open it again.",
         "{hello}, you are owed {sum}. Reply {code} and we send it to your account. {hurry}.",
