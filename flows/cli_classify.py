@@ -26,6 +26,10 @@ def classify(
         str | None,
         typer.Option("--run", metavar="RUN", help="ask this run's classifier, or show the run"),
     ] = None,
+    instruction: Annotated[
+        bool,
+        typer.Option("--instruction", help="with --run: score a fine-tuned model's labels instead"),
+    ] = False,
     json: Annotated[bool, typer.Option("--json", help="as JSON on standard output")] = False,
 ) -> None:
     """Train a model to put texts into classes; with --run, ask it.
@@ -33,11 +37,19 @@ def classify(
     Without a data set: the embedded messages, spam or not. With --run RUN and no text: what the run
     came to, chapter 6's published figures beside it; RUN is an MLflow run id, a Prefect flow run
     id, a unique prefix of either, a checkpoint folder, or latest.
+
+    With --instruction, RUN is a fine-tuning. Where its data has kinds of task with few different
+    answers, those are labels: how often the base and the tuned model choose the right one, by
+    likelihood and when free to write anything.
     """
     with quick_imports():
         from flows import classify_command
 
-    if run or texts:
+    if instruction:
+        from flows.classify_labels import show_label_scores
+
+        show_label_scores(run or "latest", texts or [], given, json)
+    elif run or texts:
         classify_command.ask_classifier(run or "latest", texts or [], given, json)
     else:
         classify_command.run_classification(given, json)

@@ -29,26 +29,55 @@ class Bin:
 
 
 @dataclass(frozen=True)
-class ClassScores:
+class AnswerScores:
     """`accuracy`: share of right answers; of unequal labels it says little, see the majority's.
     `balanced_accuracy`: mean over the labels that occur of the share found (recall).
     `macro_f1`: mean over the labels that occur or are answered of F1; a rare label counts as much
     as a common one, so it moves much by few texts.
-    `calibration_error`: by how much confidence is off, averaged over the answers, in 10 ranges of
-    equal width (Naeini et al. 2015, Guo et al. 2017). It sees the answered label alone, and with
-    few texts in a range much of it is chance.
     """
 
     accuracy: float
     balanced_accuracy: float
     macro_f1: float
-    calibration_error: float
     confusion: list[list[int]]
-    """(K, K): rows what is right, columns what was answered."""
+    """(K, K), or (K, K + 1) where some answer is no label at all: rows what is right, columns what
+    was answered."""
+
+
+@dataclass(frozen=True)
+class ClassScores(AnswerScores):
+    """`calibration_error`: by how much confidence is off, averaged over the answers, in 10 ranges
+    of equal width (Naeini et al. 2015, Guo et al. 2017). It sees the answered label alone, and
+    with few texts in a range much of it is chance.
+    """
+
+    calibration_error: float
     reliability: list[Bin]
 
     def tables(self) -> dict[str, Any]:
         return {"confusion": self.confusion, "reliability": [asdict(b) for b in self.reliability]}
+
+
+def answer_scores(right: Labels, answered: Labels, num_labels: int) -> AnswerScores:
+    """Scores of answers.
+
+    Args:
+        right: (n,) the right labels, by their place in the order.
+        answered: (n,) likewise; K (`num_labels`) for an answer that is no label.
+    """
+    from sklearn.metrics import accuracy_score, confusion_matrix, f1_score, recall_score
+
+    occurring = np.unique(right)
+    seen = np.unique([*right, *answered[answered < num_labels]])
+    columns = num_labels + bool((answered == num_labels).any())
+    means: dict[str, Any] = {"average": "macro", "zero_division": 0}
+    confusion = confusion_matrix(right, answered, labels=range(columns))[:num_labels]
+    return AnswerScores(
+        accuracy=float(accuracy_score(right, answered)),
+        balanced_accuracy=float(recall_score(right, answered, labels=occurring, **means)),
+        macro_f1=float(f1_score(right, answered, labels=seen, **means)),
+        confusion=confusion.tolist(),
+    )
 
 
 def class_scores(right: Labels, probabilities: Probabilities) -> ClassScores:
@@ -58,19 +87,11 @@ def class_scores(right: Labels, probabilities: Probabilities) -> ClassScores:
         right: (n,) the right labels, by their place in the order.
         probabilities: (n, K); of equal ones the first is answered.
     """
-    from sklearn.metrics import accuracy_score, confusion_matrix, f1_score, recall_score
-
-    num_labels = probabilities.shape[1]
     answered = probabilities.argmax(1)
     reliability = reliability_table(answered == right, probabilities.max(1))
     return ClassScores(
-        accuracy=float(accuracy_score(right, answered)),
-        balanced_accuracy=float(
-            recall_score(right, answered, labels=np.unique(right), average="macro", zero_division=0)
-        ),
-        macro_f1=float(f1_score(right, answered, average="macro", zero_division=0)),
+        **vars(answer_scores(right, answered, probabilities.shape[1])),
         calibration_error=calibration_error(reliability),
-        confusion=confusion_matrix(right, answered, labels=range(num_labels)).tolist(),
         reliability=reliability,
     )
 
