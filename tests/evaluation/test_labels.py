@@ -51,7 +51,7 @@ def plain(model: GPT2, prompt: list[int], label: list[int]) -> float:
 def test_likelihood_as_token_by_token(model: GPT2, labels: list[list[int]]) -> None:
     prompt = [15496, 11, 995, 0]
     sums, means = label_likelihoods(model, prompt, labels)
-    expected = torch.tensor([plain(model, prompt, label) for label in labels])
+    expected = torch.tensor([plain(model, prompt, label) for label in labels], dtype=torch.float64)
     torch.testing.assert_close(sums, expected, atol=1e-4, rtol=0)
     lengths = torch.tensor([len(label) + 1 for label in labels])
     torch.testing.assert_close(means, expected / lengths, atol=1e-4, rtol=0)

@@ -24,8 +24,8 @@ from twolevers.data.split import SPLITS, TokenisedSplit, load_split
 from twolevers.data.tokenizer import END_OF_TEXT, get_tokenizer
 from twolevers.device import Device
 from twolevers.errors import InputError, Problem
+from twolevers.evaluation.likelihood import of_targets
 from twolevers.evaluation.text import squad_words
-from twolevers.models.attention import causal_within
 from twolevers.models.catalog import GPT2Config
 from twolevers.models.gpt2 import GPT2
 from twolevers.models.weights import load_model
@@ -72,7 +72,7 @@ def closed_sets(entries: Sequence[Entry]) -> dict[str, tuple[str, ...]]:
 def label_likelihoods(
     model: GPT2, prompt: Sequence[int], labels: Sequence[Sequence[int]]
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """How likely each label is as the whole answer to a prompt: nats, both (K,) float32.
+    """How likely each label is as the whole answer to a prompt: nats, both (K,) float64.
 
     The prompt, and what labels begin with in common, is computed once. The end of text is a token
     of the answer: without it a label that begins another would win over it.
@@ -82,13 +82,11 @@ def label_likelihoods(
     """
     rows = [Row([*prompt, *label, END_OF_TEXT], len(prompt)) for label in labels]
     batch = collate(rows, share_prefix=True).to(model.wte.weight.device)
-    hidden = model(batch.input_ids, batch.positions, causal_within(batch.lengths, batch.prefix))
-    answer = batch.target_ids != IGNORE_INDEX
-    logs = model.logits(hidden[answer]).float().log_softmax(-1)
-    likelihoods = torch.zeros(len(answer), device=logs.device)
-    likelihoods[answer] = logs.gather(1, batch.target_ids[answer][:, None])[:, 0]
+    answer = (batch.target_ids != IGNORE_INDEX).cpu()
+    likelihoods = torch.zeros(len(answer), dtype=torch.float64)
+    likelihoods[answer], _ = of_targets(model, batch)
     shared, own = likelihoods[: batch.prefix].sum(), likelihoods[batch.prefix :]
-    sums = torch.stack([part.sum() + shared for part in own.split(list(batch.lengths))]).cpu()
+    sums = torch.stack([part.sum() + shared for part in own.split(list(batch.lengths))])
     return sums, sums / torch.tensor([len(label) + 1 for label in labels])
 
 
@@ -132,8 +130,8 @@ def label_scores(
         trained = Counter(e.output.strip() for e in entries["train"] if e.kind == kind)
         majority = max(sets[kind], key=lambda label: trained[label])
         by_method: dict[str, AnswerScores] = {
-            METHODS[0]: class_scores(right, sums.double().softmax(-1).numpy()),
-            METHODS[1]: class_scores(right, means.double().softmax(-1).numpy()),
+            METHODS[0]: class_scores(right, sums.softmax(-1).numpy()),
+            METHODS[1]: class_scores(right, means.softmax(-1).numpy()),
         }
         answered = _answered(splits["test"], places, sets[kind], answers)
         if answered is not None:

@@ -51,7 +51,7 @@ def likelihoods(model: GPT2, pairs: Sequence[tuple[list[int], list[int]]]) -> li
     try:
         for indices in _batches(rows, order):
             batch = collate([rows[index] for index in indices]).to(device)
-            logprobs, is_greedy = _of_targets(model, batch)
+            logprobs, is_greedy = of_targets(model, batch)
             counts = [len(pairs[index][1]) for index in indices]
             for index, own, greedy in zip(
                 indices, logprobs.split(counts), is_greedy.split(counts), strict=True
@@ -81,7 +81,7 @@ def _batches(rows: Sequence[Row], order: Sequence[int]) -> Iterator[list[int]]:
         yield indices
 
 
-def _of_targets(model: GPT2, batch: Batch) -> tuple[Tensor, Tensor]:
+def of_targets(model: GPT2, batch: Batch) -> tuple[Tensor, Tensor]:
     """Log-probability of each supervised target, (K,) float64, and whether it is the likeliest."""
     hidden = model(batch.input_ids, batch.positions, causal_within(batch.lengths, batch.prefix))
     supervised = batch.target_ids != IGNORE_INDEX
