@@ -65,7 +65,7 @@ def print_bars(bars: Bars) -> None:
 
 def _runs(timed: Sequence[TimedRun]) -> Table:
     table = Table(box=None, header_style="bold", pad_edge=False)
-    for name in ("run", "model", "device", "two epochs, median"):
+    for name in ("run", "model", "device", "training, median"):
         table.add_column(name, overflow="fold", no_wrap=name in ("run", "model"))
     for one in timed:
         run_id = (one.run.run_id or "")[:8]

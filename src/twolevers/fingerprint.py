@@ -55,7 +55,11 @@ def fingerprint_of(parts: Mapping[str, object]) -> str:
 
 
 def fingerprint_differences(one: dict[str, object], other: dict[str, object]) -> list[str]:
-    """How two workloads differ, one line a part: `batch_size: 8, not 4`."""
+    """How two workloads differ, one line a part: `batch_size: 8, not 4`. Of two tasks only the
+    parts that both have."""
+    if one.get("task") != other.get("task"):
+        one = {name: part for name, part in one.items() if name in other}
+        other = {name: part for name, part in other.items() if name in one}
     return [
         f"{name}: {one.get(name)}, not {other.get(name)}"
         for name in {**one, **other}

@@ -14,6 +14,7 @@ from command import Command
 from flows.classify_command import ask_classifier
 from twolevers.embedded.messages import make_messages
 from twolevers.errors import InputError
+from twolevers.report.again import report_again
 from twolevers.run_times import run_times
 from twolevers.settings import Home, Settings
 from twolevers.tracking import names
@@ -129,7 +130,10 @@ def test_a_table_of_its_own(here: Home) -> None:
 
 def test_page(here: Home) -> None:
     found = find_run("latest", here, Settings(), kind=names.CLASSIFY)
-    page = (Path(found.folder or "") / "report.html").read_text(encoding="utf-8")
+    written = Path(found.folder or "") / "report.html"
+    page = written.read_text(encoding="utf-8")
+    assert report_again(str(found.run_id), None, here, Settings()) == written
+    assert written.read_text(encoding="utf-8") == page
     assert "Confusion matrix" in page
     assert "Published, not measured here" in page
     assert "--train &#34;lora&#34;" in page

@@ -8,10 +8,12 @@ from typing import Any
 
 from twolevers.errors import InputError, Problem
 from twolevers.files import write_output
+from twolevers.report.classification import page_again
 from twolevers.report.reported import CHANGED, CURVES, FILES, Reported, kept_files
 from twolevers.report.run_page import run_html
 from twolevers.report.write import REPORT_FILE
 from twolevers.settings import Home, Settings
+from twolevers.tracking import names
 from twolevers.tracking.curves import fetch_files, read_curves
 from twolevers.tracking.queries import find_run, read_summary
 from twolevers.tracking.run_info import RunInfo
@@ -28,6 +30,8 @@ def report_again(run: str, output: Path | None, home: Home, settings: Settings) 
         InputError: no such run, one that has nothing to show, or a file that cannot be written.
     """
     found = find_run(run, home, settings)
+    if found.folder and found.tags.get(names.KIND) == names.CLASSIFY:
+        return write_output(output or found.folder / REPORT_FILE, page_again(found.folder))
     reported = reported_run(found, home, settings)
     if reported.is_empty:
         raise InputError(

@@ -17,6 +17,7 @@ from twolevers.classification.records import (
     LabelledData,
     SplitScores,
 )
+from twolevers.errors import InputError, Problem
 from twolevers.files import read_json
 from twolevers.options import flag, option_fields
 from twolevers.published import CHAPTER_6_ACCURACIES, CHAPTER_6_SOURCE, PublishedAccuracy
@@ -24,6 +25,7 @@ from twolevers.report.classification_pictures import confusion_picture, reliabil
 from twolevers.report.pages import render, write_page
 from twolevers.report.pictures import loss_curve
 from twolevers.report.texts import memory_text, seconds_text, shown
+from twolevers.tracking import names
 from twolevers.tracking.protocol import Tracker
 
 if TYPE_CHECKING:
@@ -63,23 +65,48 @@ def write_classification(
     tables = read_json(scores.path)
     pictures = _pictures(run, data, training, tables["splits"]["test"], tracker)
     tracker.set_description(describe(summary))
-    html = render(
+    page = write_page(run.folder / REPORT_FILE, page_of(run.folder, summary, run.options))
+    for file in (scores.path, page, *pictures):
+        tracker.log_file(file)
+    return summary
+
+
+def page_of(folder: Path, summary: ClassificationSummary, options: ClassifyOptions) -> str:
+    """A run's page, from its figures and the tables and pictures in its folder."""
+    test = read_json(folder / SCORES_FILE)["splits"]["test"]
+    return render(
         "classification.html",
         summary=summary,
         figures=figures_of(summary),
         scores=score_rows(summary),
-        confusion=tables["splits"]["test"]["confusion"],
-        reliability=tables["splits"]["test"]["reliability"],
-        pictures={PICTURES[path.name]: b64encode(path.read_bytes()).decode() for path in pictures},
+        confusion=test["confusion"],
+        reliability=test["reliability"],
+        pictures={
+            title: b64encode((folder / name).read_bytes()).decode()
+            for name, title in PICTURES.items()
+        },
         published=published_beside(summary.model),
         source=CHAPTER_6_SOURCE,
-        options=options_of(run.options),
-        command=command(run.options),
+        options=options_of(options),
+        command=command(options),
     )
-    page = write_page(run.folder / REPORT_FILE, html)
-    for file in (scores.path, page, *pictures):
-        tracker.log_file(file)
-    return summary
+
+
+def page_again(folder: Path) -> str:
+    """The page of a run that has ended, from what lies in its folder.
+
+    Raises:
+        InputError: it did not come to its end, or its folder is not on this machine.
+    """
+    try:
+        stored = read_json(folder / names.SUMMARY_FILE)
+        known = {name: stored[name] for name in ClassificationSummary.model_fields}
+        options = ClassifyOptions.model_validate(read_json(folder / names.CLASSIFY_OPTIONS_FILE))
+        return page_of(folder, ClassificationSummary.model_validate(known), options)
+    except (OSError, ValueError, KeyError) as error:
+        what = f"has nothing to show in {folder} ({error})"
+        way_out = "choose a classification that finished, on this machine"
+        raise InputError(Problem("run", folder.name, what, way_out)) from error
 
 
 def summarise(
