@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import pytest
 import torch
 from torch.nn import functional as F
-from toy import CPU, Toy, make_texts
+from toy import CPU, Elsewhere, Toy, make_texts
 
 from twolevers.classification.evaluate import evaluate_classifier
 from twolevers.classification.model import Classifier, batch_of
@@ -68,6 +69,30 @@ def test_first_steps_are_plain_adamw(toy: Toy) -> None:
         optimizer.step()
         losses.append(loss.item())
     assert [*toy.tracker.values("train/loss").values()] == pytest.approx(losses, rel=1e-4)
+
+
+def test_another_device_is_compared_with_the_cpu_first(
+    toy: Toy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    on_cpu = toy.train("cpu", train="lora", epochs=1)
+    toy.device = Elsewhere("cpu", "a processor", 1, 0)
+    losses = []
+
+    def compare(name: str, loss_on: Callable[[str], float]) -> None:
+        losses.extend([loss_on("cpu"), loss_on(name)])
+
+    monkeypatch.setattr("twolevers.classification.train.check_agreement", compare)
+    assert toy.train("elsewhere", train="lora", epochs=1).sha256 == on_cpu.sha256
+    assert losses == [pytest.approx(math.log(2), abs=0.3)] * 2
+
+
+@pytest.mark.parametrize("trained", ["last_block", "lora"])
+def test_half_precision_trains_alike(toy: Toy, trained: str) -> None:
+    whole = toy.train("float32", train=trained, epochs=1)
+    toy.precision = "bfloat16"
+    half = toy.train("bfloat16", train=trained, epochs=1)
+    assert half.val_loss_after == pytest.approx(whole.val_loss_after, abs=0.1)
+    assert half.sha256 != whole.sha256
 
 
 def test_what_is_tracked(toy: Toy) -> None:

@@ -28,6 +28,14 @@ CPU = Device("cpu", "a processor", 1, 0)
 SIGNS = (5, 6)
 
 
+class Elsewhere(Device):
+    """The CPU under another name: what is done for devices that are not the CPU is done."""
+
+    @property
+    def kind(self) -> str:
+        return "xpu"
+
+
 def make_texts(count: int, seed: int = 0) -> list[LabelledText]:
     """Texts of 3 to 20 tokens, the label's own token at every other place."""
     generator = torch.Generator().manual_seed(seed)
@@ -71,6 +79,8 @@ class Toy:
     root: Path
     weights: Path
     tracker: Recorder = field(default_factory=Recorder)
+    device: Device = CPU
+    precision: str = "float32"
 
     def data(self) -> LabelledData:
         splits = {"train": make_texts(64, 1), "val": make_texts(20, 2), "test": make_texts(20, 3)}
@@ -96,7 +106,7 @@ class Toy:
             {
                 "model": "gpt2-nano (7M)",
                 "device": "cpu",
-                "precision": "float32",
+                "precision": self.precision,
                 "training": recipe,
             }
         )
@@ -115,7 +125,7 @@ class Toy:
             ),
             self.data(),
             self.options(**training),
-            device=CPU,
+            device=self.device,
             folder=self.root / folder,
             tracker=self.tracker,
             progress=progress,

@@ -10,10 +10,14 @@ from typing import Any
 
 import pytest
 from command import Command
+from prefect.utilities.callables import parameter_schema
 
+from flows.classify import classify
 from flows.classify_command import ask_classifier
+from twolevers.classification.options import ClassifyOptions
 from twolevers.embedded.messages import make_messages
 from twolevers.errors import InputError
+from twolevers.options import option_fields
 from twolevers.report.again import report_again
 from twolevers.run_times import run_times
 from twolevers.settings import Home, Settings
@@ -126,6 +130,23 @@ def test_a_table_of_its_own(here: Home) -> None:
     table = run_times(timings, row["fingerprint"])
     assert len(table.cells) == 1
     assert table.workload["epochs"] == 1
+
+
+def test_form() -> None:
+    """Every option has its field, and Run needs none of them filled in."""
+    form = parameter_schema(classify).model_dump_for_openapi()
+    assert "required" not in form
+    groups = {
+        name: form["definitions"][field["$ref"].removeprefix("#/definitions/")]["properties"]
+        for name, field in form["properties"].items()
+        if "$ref" in field
+    }
+    for group, name, _ in option_fields(ClassifyOptions):
+        field = groups[group][name] if group else form["properties"][name]
+        assert field["description"], name
+    assert groups["training"]["train"]["enum"] == ["head", "last_block", "all", "lora"]
+    assert groups["data"]["cut"]["enum"] == ["keep the start", "keep the end", "keep both ends"]
+    assert form["properties"]["dataset"]["default"] == "messages"
 
 
 def test_page(here: Home) -> None:
