@@ -18,7 +18,7 @@ from flows.server_process import children_of
 from flows.temporary_server import prefect_server
 from twolevers.settings import Home
 
-FLOWS = ("fine-tune", "classify", "rerun", "run-time-table")
+FLOWS = ("fine-tune", "classify", "rerun", "evaluate", "run-time-table")
 DEPLOYMENTS = {*FLOWS, *(f"{name}-cuda" for name in FLOWS)}
 
 
