@@ -100,8 +100,9 @@ def ask_classifier(run: str, texts: Sequence[str], given: Mapping[str, Any], as_
 
 def _checkpoint(found: RunInfo, run: str) -> Path:
     if found.checkpoint is None:
-        what = "has no classifier on this machine"
-        raise InputError(Problem("--run", run, what, "train one: twolevers classify"))
+        what = f"the run {found.run_id} has no classifier on this machine (it is {found.status})"
+        way_out = "name a run that finished, or train one: twolevers classify"
+        raise InputError(Problem("--run", run, what, way_out))
     return found.checkpoint
 
 
