@@ -149,7 +149,7 @@ def test_near_pairs_are_those_of_brute_force() -> None:
     everything = {
         later
         for earlier, later in itertools.combinations(range(len(rows)), 2)
-        if jaccard_by_hand(rows[earlier], rows[later]) >= 0.8
+        if jaccard_by_hand(rows[earlier], rows[later]) >= 0.7
     }
     assert everything, "the families hold near texts"
     assert {*found.rows[:, 1].tolist()} == everything

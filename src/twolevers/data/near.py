@@ -1,9 +1,9 @@
 """Entries that nearly repeat each other: MinHash over shingles of three tokens.
 
-Two entries are near where at least 0.8 of the shingles that either has are in both (Jaccard).
+Two entries are near where at least 0.7 of the shingles that either has are in both (Jaccard).
 Candidates come from locality-sensitive hashing (Broder 1997; Leskovec et al., Mining of Massive
-Datasets, chapter 3): 64 minima in 16 bands of 4, so that a pair at 0.8 is seen with probability
-0.9998. Each entry is held against few of those that share a band with it and then, exactly,
+Datasets, chapter 3): 64 minima in 16 bands of 4, so that a pair at 0.7 is seen with probability
+0.99. Each entry is held against few of those that share a band with it and then, exactly,
 against the likest: what is counted is near, but not every near pair is listed.
 """
 
@@ -14,8 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 
 SHINGLE = 3
-"""Tokens; a shorter entry is one shingle. With three, one word of thirty changed is near."""
-THRESHOLD = 0.8
+"""Tokens; a shorter entry is one shingle. With three, one word of twenty changed is near."""
+THRESHOLD = 0.7
 NUM_HASHES, NUM_BANDS = 64, 16
 
 _MIX = np.uint64(0x9E3779B97F4A7C15)
