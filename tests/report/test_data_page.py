@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from html import unescape
 from pathlib import Path
 
@@ -75,3 +76,11 @@ def test_figures_and_bins_add_up(tmp_path: Path, home: Home) -> None:
     assert sum(count for _, count in bins(found.histogram)) == 30
     names = [name for name, _ in bins({"edges": [0, 20, 40], "counts": [1, 2, 3]})]
     assert names == ["0 to 19", "20 to 39", "40 and more"]
+
+
+def test_of_very_many_kinds_the_largest_are_shown(tmp_path: Path, home: Home) -> None:
+    found = replace(inspected(tmp_path, home), kinds={f"kind {i}": 3 for i in range(50)})
+    page = Page(data_html(found))
+    assert page.row("kind 39") == ["kind 39", "3"]
+    assert page.row("10 more") == ["10 more", "30"]
+    assert "kind 40" not in page.text

@@ -20,7 +20,7 @@ from twolevers.report.texts import shown
 
 KINDS = {"supervised": "carries loss", "ignored": "carries none", "end": "end of text"}
 _SPLIT_NAMES = {"train": "training", "val": "validation", "test": "test"}
-_SHOWN_PAIRS = 5
+_SHOWN_PAIRS, _SHOWN_KINDS = 5, 40
 
 
 def data_html(found: Inspection) -> str:
@@ -35,7 +35,7 @@ def data_html(found: Inspection) -> str:
         findings=list(findings(found)),
         picture=b64encode(length_picture(found)).decode(),
         lengths={name: number_text(value) for name, value in found.lengths.items()},
-        kinds=found.kinds,
+        kinds=_most(found.kinds),
         scripts=found.scripts,
         worst=found.worst,
         examples=list(map(_groups, found.examples)),
@@ -154,6 +154,13 @@ def length_picture(found: Inspection) -> bytes:
     buffer = BytesIO()
     figure.savefig(buffer, format="png")
     return buffer.getvalue()
+
+
+def _most(kinds: Mapping[str, int]) -> dict[str, int]:
+    """The kinds that most entries have, and how many entries the others share."""
+    first = dict(list(kinds.items())[:_SHOWN_KINDS])
+    left = sum(kinds.values()) - sum(first.values())
+    return first | ({f"{len(kinds) - len(first):,} more": left} if left else {})
 
 
 def _groups(example: Example) -> tuple[Example, Iterable[tuple[str, list[str]]]]:
