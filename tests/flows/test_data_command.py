@@ -57,9 +57,11 @@ def test_a_map_to_a_column_that_is_not_there(pairs: Path) -> None:
 
 def test_a_checkpoint_folder_is_exported(tmp_path: Path, home: Home) -> None:
     checkpoint = write_random_weights(tmp_path / "checkpoint")
-    output = tmp_path / "x.gguf"
-    text = twolevers("export", "--run", checkpoint, "--format", "gguf", "--output", output)
-    assert output.read_bytes()[:4] == b"GGUF"
+    output = tmp_path / "exported"
+    text = twolevers("export", "--run", checkpoint, "--output", output)
+    assert (output / "model.safetensors").is_file()
     assert "Written to" in text
     with pytest.raises(InputError, match="is there already"):
-        twolevers("export", "--run", checkpoint, "--format", "gguf", "--output", output)
+        twolevers("export", "--run", checkpoint, "--output", output)
+    with pytest.raises(InputError, match=r"no such format \(did you mean 'gguf'\?\)"):
+        twolevers("export", "--run", checkpoint, "--format", "guf", "--output", output, "--force")
