@@ -1,7 +1,7 @@
 """`make bench`: measures, prints a table, writes `results/latest.json` and a picture.
 
 BENCH=steps|generate|tokenise|overhead  one part of the table alone
-BENCH=loss|memory|growth|floor|forecast|serving|judging  what the table does not hold
+BENCH=loss|memory|growth|floor|forecast|serving|judging|data  what the table does not hold
 BENCH_FULL=1                            all 110 answers for every peer
 BENCH_DATA=FILE                         other data than chapter 7's
 """
@@ -18,6 +18,7 @@ from pathlib import Path
 
 from rich.console import Console
 
+from benchmarks import data as inspecting
 from benchmarks import (
     floor,
     forecast,
@@ -45,6 +46,7 @@ TABLE: dict[str, Measure] = {
     "overhead": lambda _data, _weights: overhead.measure(),
 }
 REPORTS: dict[str, Report] = {
+    "data": lambda data, _weights: inspecting.measure(data),
     "floor": lambda data, weights: floor.report(floor.measure(data, weights)),
     "growth": growth.measure,
     "memory": lambda data, _weights: memory.measure(data),

@@ -14,7 +14,9 @@ import typer
 
 import twolevers
 from flows.cli_classify import classification
+from flows.cli_data import data
 from flows.cli_evaluation import evaluation
+from flows.cli_export import exporting
 from flows.cli_harness import harness
 from flows.cli_servers import servers
 from flows.cli_serving import serving
@@ -257,6 +259,8 @@ def clean(
 
 app.add_typer(evaluation)
 app.add_typer(harness)
+app.add_typer(data)
+app.add_typer(exporting)
 app.add_typer(servers)
 app.add_typer(serving)
 app.add_typer(classification)

@@ -111,6 +111,8 @@ def _question(answers: list[dict[str, Any]]) -> str:
     if not answers:
         return '"…"'
     asked = next((answer for answer in answers if not answer["input"]), answers[0])
+    if not asked["instruction"]:  # plain text asks nothing
+        return '"…"'
     text = f" --input {shlex.quote(asked['input'])}" if asked["input"] else ""
     return shlex.quote(asked["instruction"]) + text
 

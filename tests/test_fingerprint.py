@@ -19,6 +19,7 @@ def print_of(data: str = DATA, **given: object) -> str:
     [
         {"split": "shuffled"},
         {"drop_duplicates": True},
+        {"map": "output=answer"},
         {"drop_last": False},
         {"epochs": 3},
         {"batch_size": 4},

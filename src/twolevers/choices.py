@@ -57,7 +57,7 @@ def _device_names() -> list[str]:
 def _datasets() -> list[str]:
     return [
         *(f"`{entry.name}`: {entry.description}" for entry in DATASETS.values()),
-        "or a path on the machine that runs it, or an https address (JSON, JSON Lines, CSV, "
+        "or a path on the machine that runs it, or an https address (JSON, JSON Lines, CSV, TSV, "
         "Parquet)",
     ]
 

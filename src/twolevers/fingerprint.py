@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from twolevers.data.mapping import parse_map
 from twolevers.files import hash_of
 from twolevers.options import FineTuneOptions
 
@@ -26,6 +27,8 @@ def fingerprint_parts(
     return {
         "task": task,
         "data": data_sha256.lower(),
+        # Left out where nothing is mapped: such workloads were timed before there was a map.
+        **({"map": parse_map(data.map)} if data.map else {}),
         "split": split,
         "shuffle": "each epoch",
         "drop_last": training.drop_last,

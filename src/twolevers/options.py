@@ -66,6 +66,11 @@ class Group(BaseModel):
 class DataOptions(Group):
     """How entries become tokens."""
 
+    map: str | None = Field(
+        None,
+        description="columns that have other names, as instruction=question output=answer; by "
+        "default the shape is told by the columns",
+    )
     prompt_style: str = Field(
         "alpaca",
         description="prompt style: "
@@ -205,7 +210,8 @@ class FineTuneOptions(Group):
     )
     dataset: str = Field(
         "embedded",
-        description="catalog name, local path or https address (JSON, JSON Lines, CSV, Parquet)",
+        description="catalog name, local path or https address (JSON, JSON Lines, CSV, TSV, "
+        "Parquet)",
     )
     weights: str | None = Field(
         None, description="local folder or file with the base weights instead of the catalog's"

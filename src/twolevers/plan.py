@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from twolevers.data.catalog import DATASETS, find_dataset
+from twolevers.data.mapping import parse_map
 from twolevers.data.prompt import find_style
 from twolevers.device import Device, find_device, find_precision, use_threads
 from twolevers.errors import InputError, Problem
@@ -81,6 +82,7 @@ def make_plan(options: FineTuneOptions, settings: Settings, *, data_is_kept: boo
     precision = attempt(find_precision, options.precision, device) if device else None
     dataset = None if data_is_kept else attempt(find_dataset, options.dataset)
     attempt(find_style, options.data.prompt_style)
+    attempt(parse_map, options.data.map)
     weights = None
     if options.weights is not None and model is not None:
         weights = attempt(check_local, model, options.weights)

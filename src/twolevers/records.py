@@ -76,6 +76,8 @@ class TokenisedData(Record):
     """Hash of everything that decides the content: data, settings that matter, core version."""
     data_sha256: str
     dataset: str
+    shape: str = ""
+    """The shape that was recognised, and its fields: `chat (messages)`."""
     num_rows: int
     num_train: int
     num_val: int

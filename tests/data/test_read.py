@@ -180,8 +180,8 @@ def test_broken_csv_rows_are_numbered(tmp_path: Path) -> None:
         ('{"version": 1, "data": [{}]}', "save the list under 'data' alone"),
         ('[{"instruction": "a", "output": "b", "output": "c"}]', "'output': this key stands twice"),
         ('[{"instruction": NaN, "output": "b"}]', "instruction is a number"),
-        ("instruction,answer\na,b\n", "column 'output': is missing; the columns are"),
-        ("Instruction,Output\na,b\n", "column 'instruction': is missing"),
+        ("instruction,result\na,b\n", "column 'output': is missing; the columns are"),
+        ("Instruction,Output\na,b\n", '--map "instruction=Instruction output=Output"'),
         ("instruction,output,output\na,b,c\n", "column 'output': stands twice"),
         ("a text\nof no format", "none of the formats known: it begins with 'a text'"),
         ("<!DOCTYPE html>\n<html>", "looks like a web page"),
@@ -209,8 +209,8 @@ def test_wrong_columns_in_parquet(tmp_path: Path) -> None:
     pa.parquet.write_table(pa.table({"instruction": ["a"], "output": [1]}), path)
     with pytest.raises(InputError, match="row 1 1: output is a number"):
         list(read_entries(path))
-    pa.parquet.write_table(pa.table({"question": ["a"]}), path)
-    with pytest.raises(InputError, match=r"'instruction': is missing.*\n.*'output': is missing"):
+    pa.parquet.write_table(pa.table({"output": ["a"]}), path)
+    with pytest.raises(InputError, match=r"column 'instruction': is missing; the columns are"):
         list(read_entries(path))
 
 

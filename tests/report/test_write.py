@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import pytest
 from ended_run import CURVES, LEDGER, RUN_ID, STEPS, SUMMARY, Page, ended_run
 
+from twolevers.data.fetch import fetch_dataset
+from twolevers.data.tokenise import LEDGER_FILE, tokenise
 from twolevers.files import sha256_of
-from twolevers.options import FineTuneOptions
+from twolevers.options import DataOptions, FineTuneOptions
+from twolevers.progress import Silent
 from twolevers.records import (
     FineTuneRun,
     Responses,
@@ -19,6 +24,7 @@ from twolevers.records import (
     TrainingResult,
 )
 from twolevers.report.write import read_answers, write_report
+from twolevers.settings import Home
 from twolevers.tracking.protocol import NullTracker
 
 
@@ -40,11 +46,25 @@ class Recording(NullTracker):
         self.metrics |= metrics
 
 
+def rows_of_a_run(folder: Path, home: Home) -> None:
+    """Tokens as a run keeps them, beside the ledger that is there."""
+    file = home.root / "rows.json"
+    file.parent.mkdir(parents=True)
+    rows = [{"instruction": f"Say <{i}>.", "output": f"{i} & more"} for i in range(20)]
+    file.write_text(json.dumps(rows), encoding="utf-8")
+    fetched = fetch_dataset(str(file), home, Silent())
+    data = tokenise(fetched, DataOptions(), seed=1, home=home, progress=Silent())
+    for part in data.path.iterdir():
+        if part.name != LEDGER_FILE:
+            shutil.copy(part, folder)
+
+
 @pytest.fixture
 def written(tmp_path: Path) -> tuple[Path, Recording, RunSummary]:
     """A run's folder after `write_report`, what was tracked, the summary."""
     folder, tracker = tmp_path / "run", Recording()
     ended_run(folder)
+    rows_of_a_run(folder / "data", Home(tmp_path / "home"))
     levers = {"model": SUMMARY["model"], "device": "cpu", "precision": "float32"}
     run = FineTuneRun(
         run_id=RUN_ID,
@@ -120,6 +140,17 @@ def test_the_page_lies_in_the_folder_and_with_the_tracker(
     assert page.row("dropped") == ["dropped", "5"]
     assert "torch 2" in page.row("versions")[1]
     assert page.tags.count("polyline") == 4
+
+
+def test_what_it_was_trained_on_is_a_page_too(written: tuple[Path, Recording, RunSummary]) -> None:
+    folder, tracker, _ = written
+    html = (folder / "data.html").read_bytes()
+    assert tracker.files["data.html"] == html
+    page = Page(html.decode())
+    assert "my <data>.json" in page.text
+    assert "Dropped from the train split, 3" in page.text
+    assert "Say < 16 >." in page.text, "a token at a time"
+    assert html.decode().count('<span class="end" title') == 10
 
 
 def test_the_time_of_each_part_is_tracked(written: tuple[Path, Recording, RunSummary]) -> None:

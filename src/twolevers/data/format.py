@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 import csv
 import json
+from collections.abc import Collection
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -33,14 +34,17 @@ _FOREIGN = {
 
 
 class Format(NamedTuple):
-    """A format, and what stands between two columns where it is CSV."""
+    """A format, and what stands between two columns where it is CSV (a tab for TSV)."""
 
     kind: Literal["json", "jsonl", "csv", "parquet"]
     delimiter: str = ","
 
 
-def recognise(path: Path) -> Format:
+def recognise(path: Path, names: Collection[str]) -> Format:
     """The format of a file.
+
+    Args:
+        names: fields of entries, by which a CSV's header is told from other text.
 
     Raises:
         InputError: it is none of the four, empty, not UTF-8, or cannot be opened.
@@ -58,7 +62,7 @@ def recognise(path: Path) -> Format:
         for mark, (what, way_out) in _FOREIGN.items():
             if start.startswith(mark):
                 raise InputError(Problem(path.name, None, f"is {what}", way_out))
-        return _text_format(path, _check_text(path))
+        return _text_format(path, _check_text(path), names)
     except OSError as error:
         reason = error.strerror or str(error)
         raise InputError(
@@ -96,24 +100,31 @@ def _check_text(path: Path) -> str:
     raise InputError(Problem(path.name, None, "the file is empty", _TAKEN))
 
 
-def _text_format(path: Path, line: str) -> Format:
+def _text_format(path: Path, line: str, names: Collection[str]) -> Format:
     if line[0] == "[":
         return Format("json")
     if line[0] == "{":
-        return Format("jsonl" if _is_json_lines(path, line) else "json")
+        return Format("jsonl" if _is_json_lines(path, line, names) else "json")
     if line[0] == "<":
         what = f"looks like a web page: it begins with {line[:40]!r}"
         raise InputError(Problem(path.name, None, what, "download the data itself, not its page"))
-    for delimiter in ",\t;|":
-        names = [name.strip().lower() for name in next(csv.reader([line], delimiter=delimiter))]
-        if "instruction" in names or "output" in names:
-            return Format("csv", delimiter)
+    known = {name.lower() for name in names}
+    headers = {mark: next(csv.reader([line], delimiter=mark)) for mark in ",\t;|"}
+    found = {
+        mark: sum(name.strip().lower() in known for name in header)
+        for mark, header in headers.items()
+    }
+    if any(found.values()):
+        return Format("csv", max(found, key=lambda mark: found[mark]))
     what = f"is none of the formats known: it begins with {line[:40]!r}"
-    way_out = f"{_TAKEN}; a CSV's first line names its columns, instruction and output"
+    way_out = (
+        f"{_TAKEN}; a CSV's first line names its columns: instruction and output, or others that "
+        '--map "instruction=COLUMN output=COLUMN" names'
+    )
     raise InputError(Problem(path.name, None, what, way_out))
 
 
-def _is_json_lines(path: Path, line: str) -> bool:
+def _is_json_lines(path: Path, line: str, names: Collection[str]) -> bool:
     """Whether a file that begins with an object has one a line, or is one object over many."""
     try:
         json.loads(line)
@@ -122,4 +133,4 @@ def _is_json_lines(path: Path, line: str) -> bool:
         return line[-1] == "}"
     with path.open(encoding=SKIP_BOM) as text:
         more = [more for more, _ in zip((t for t in text if t.strip()), range(2), strict=False)]
-    return len(more) > 1 or "instruction" in json.loads(line)
+    return len(more) > 1 or any(name in json.loads(line) for name in names)

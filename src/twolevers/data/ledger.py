@@ -9,7 +9,8 @@ row to another split. A row repeats an earlier one wherever the two stand.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import numpy as np
@@ -35,6 +36,16 @@ class Columns:
     prompt_lengths: np.ndarray
     entry_hashes: np.ndarray
     prompt_hashes: np.ndarray
+
+    @classmethod
+    def joined(cls, parts: Sequence[Columns]) -> Columns:
+        """Those of batches, one behind the other."""
+        return cls(
+            *(
+                np.concatenate([getattr(part, field.name) for part in parts])
+                for field in fields(cls)
+            )
+        )
 
 
 @dataclass

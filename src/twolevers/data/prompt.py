@@ -10,35 +10,64 @@ from dataclasses import dataclass
 
 from twolevers.errors import InputError, Problem, did_you_mean
 
+Turn = tuple[str, str]
+"""Who speaks (`system`, `user` or `assistant`), and what."""
+
 
 @dataclass(frozen=True)
 class Entry:
-    """One instruction and the answer wanted. `input` and `kind` may be empty."""
+    """One instruction and the answer wanted. `input`, `kind` and `earlier` may be empty.
+
+    Without an instruction it is plain text: `output` is the text, and there is no prompt.
+    """
 
     instruction: str
     input: str
     output: str
     kind: str = ""
+    earlier: tuple[Turn, ...] = ()
+    """What was said before the instruction; a system message comes first."""
+
+    @property
+    def system_and_turns(self) -> tuple[str, tuple[Turn, ...]]:
+        """The system message, empty where there is none, and the turns behind it."""
+        if self.earlier and self.earlier[0][0] == "system":
+            return self.earlier[0][1], self.earlier[1:]
+        return "", self.earlier
+
+
+_ALPACA_PREAMBLE = (
+    "Below is an instruction that describes a task. "
+    "Write a response that appropriately completes the request."
+)
+_ALPACA_HEADINGS = {"user": "Instruction", "assistant": "Response"}
 
 
 def alpaca(entry: Entry) -> str:
-    """Stanford Alpaca's prompt as chapter 7 has it: one preamble, with and without an input."""
+    """Stanford Alpaca's prompt as chapter 7 has it: one preamble, with and without an input.
+
+    A chat's earlier turns stand between the two under the same headings; its system message
+    takes the preamble's place.
+    """
     given = f"\n\n### Input:\n{entry.input}" if entry.input else ""
-    return (
-        "Below is an instruction that describes a task. "
-        "Write a response that appropriately completes the request."
-        f"\n\n### Instruction:\n{entry.instruction}{given}\n\n### Response:\n"
-    )
+    preamble, earlier = _ALPACA_PREAMBLE, ""
+    if entry.earlier:
+        system, turns = entry.system_and_turns
+        preamble = system or preamble
+        earlier = "".join(f"### {_ALPACA_HEADINGS[role]}:\n{text}\n\n" for role, text in turns)
+    return f"{preamble}\n\n{earlier}### Instruction:\n{entry.instruction}{given}\n\n### Response:\n"
 
 
 def phi3(entry: Entry) -> str:
     """Phi-3's prompt as the solution to the chapter's exercise 7.1 writes it.
 
     Microsoft's own template ends the user's turn with `<|end|>`; the exercise leaves it out and
-    puts a colon behind the assistant's mark, and so does this.
+    puts a colon behind the assistant's mark, and so does this, for a chat's earlier turns too.
     """
     given = f"\n{entry.input}" if entry.input else ""
-    return f"<|user|>\n{entry.instruction}{given}\n<|assistant|>:\n"
+    marks = {"system": "<|system|>", "user": "<|user|>", "assistant": "<|assistant|>:"}
+    earlier = "".join(f"{marks[role]}\n{text}\n" for role, text in entry.earlier)
+    return f"{earlier}<|user|>\n{entry.instruction}{given}\n<|assistant|>:\n"
 
 
 @dataclass(frozen=True)
@@ -57,9 +86,13 @@ class PromptStyle:
     def render(self, entry: Entry) -> tuple[str, str]:
         """The prompt and the response. The row is their tokens and the end-of-text token.
 
+        Plain text has no prompt, whatever the style: its prompt is empty.
+
         Raises:
             InputError: the prompt doesn't end with the style's response marker.
         """
+        if not entry.instruction:
+            return "", entry.output
         prompt = self.prompt(entry)
         if not self.response_marker or not prompt.endswith(self.response_marker):
             raise InputError(

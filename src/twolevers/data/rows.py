@@ -1,9 +1,10 @@
-"""The rows of a file as mappings, for each format. What a row must hold is decided in `read`."""
+"""The rows of a file as mappings, for each format. What a row must hold is decided in `shapes`."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +13,10 @@ import pyarrow.csv
 import pyarrow.parquet
 
 from twolevers.data.format import SKIP_BOM
+from twolevers.data.values import RepeatedKey
 from twolevers.errors import InputError, Problem
 
 _BATCH_ROWS = 4096
-_COLUMNS = ("instruction", "input", "output", "kind", "category")
 _CSV_BLOCK_BYTES = 16 << 20
 """A row longer than this cannot be read from CSV."""
 
@@ -24,10 +25,16 @@ Rows = Iterator[tuple[str, Any]]
 could not be made out."""
 
 
-class RepeatedKey(dict[str, Any]):
-    """An object that has a key twice. JSON allows it; which value is meant, nobody knows."""
+@dataclass(frozen=True)
+class Source:
+    """A file, and what is known of its rows before any is read."""
 
-    key = ""
+    path: Path
+    delimiter: str
+    names: Collection[str]
+    """Fields of entries: an object that has one of them is a row, not a file's wrapping."""
+    choose: Callable[[Sequence[str]], Sequence[str]]
+    """The columns that are needed, where a file's beginning says which it has."""
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -42,8 +49,9 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 _decoder = json.JSONDecoder(object_pairs_hook=_object)
 
 
-def _json(path: Path, _delimiter: str) -> Rows:
+def _json(source: Source) -> Rows:
     """A JSON array of objects. Read whole: the standard library knows no other way."""
+    path = source.path
     try:
         value = _decoder.decode(path.read_text(encoding=SKIP_BOM))
     except json.JSONDecodeError as error:
@@ -55,7 +63,7 @@ def _json(path: Path, _delimiter: str) -> Rows:
         raise InputError(
             Problem(path.name, None, f"no usable JSON: {error}", "give a list of entries")
         ) from None
-    if isinstance(value, dict) and "instruction" not in value:
+    if isinstance(value, dict) and not any(name in value for name in source.names):
         lists = [key for key, inner in value.items() if isinstance(inner, list)]
         what = "holds one object, not a list of entries"
         way_out = f"save the list under {lists[0]!r} alone" if lists else "give a list of entries"
@@ -65,10 +73,10 @@ def _json(path: Path, _delimiter: str) -> Rows:
         yield f"row {number}", row
 
 
-def _json_lines(path: Path, _delimiter: str) -> Rows:
+def _json_lines(source: Source) -> Rows:
     """One JSON object a line; blank lines are skipped."""
     number = 0
-    with path.open(encoding=SKIP_BOM) as file:
+    with source.path.open(encoding=SKIP_BOM) as file:
         for line_number, line in enumerate(file, start=1):
             if not line.strip():
                 continue
@@ -84,8 +92,9 @@ def _json_lines(path: Path, _delimiter: str) -> Rows:
             yield f"row {number} (line {line_number})", row
 
 
-def _csv(path: Path, delimiter: str) -> Rows:
+def _csv(source: Source) -> Rows:
     """CSV with a header. Every column is text: `01` stays `01`, `NA` stays `NA`."""
+    path, delimiter = source.path, source.delimiter
     broken: dict[int, str] = {}
 
     def note(row: Any) -> str:
@@ -94,7 +103,8 @@ def _csv(path: Path, delimiter: str) -> Rows:
         return "skip"
 
     try:
-        names = _known(path, _open_csv(path, delimiter, lambda _: "skip", None).schema.names)
+        header = _open_csv(path, delimiter, lambda _: "skip", None).schema.names
+        names = _needed(source, header)
         with _open_csv(path, delimiter, note, names) as reader:
             number = 0
             for batch in reader:
@@ -130,19 +140,20 @@ def _open_csv(
             delimiter=delimiter, newlines_in_values=True, invalid_row_handler=on_invalid_row
         ),
         convert_options=pa.csv.ConvertOptions(
-            column_types=dict.fromkeys(_COLUMNS, pa.string()),
+            column_types=dict.fromkeys(names or (), pa.string()),
             strings_can_be_null=False,
             include_columns=names,
         ),
     )
 
 
-def _parquet(path: Path, _delimiter: str) -> Rows:
+def _parquet(source: Source) -> Rows:
+    path = source.path
     try:
         with pa.parquet.ParquetFile(path, memory_map=True) as file:
-            known = _known(path, file.schema_arrow.names)
+            needed = _needed(source, file.schema_arrow.names)
             number = 0
-            for batch in file.iter_batches(_BATCH_ROWS, columns=known):
+            for batch in file.iter_batches(_BATCH_ROWS, columns=needed):
                 for row in _rows_of(batch):
                     number += 1
                     yield f"row {number}", row
@@ -156,26 +167,32 @@ def _rows_of(batch: pa.RecordBatch) -> Iterator[dict[str, Any]]:
         yield dict(zip(batch.schema.names, values, strict=True))
 
 
-def _known(path: Path, names: list[str]) -> list[str]:
+def _needed(source: Source, names: list[str]) -> list[str]:
     """The columns to read.
 
     Raises:
         InputError: one that is needed is missing or stands twice.
     """
-    shown = ", ".join(map(repr, names))
+    file, shown = source.path.name, ", ".join(map(repr, names))
+    columns = source.choose(names)
     problems = [
-        Problem(f"{path.name}, column", name, f"is missing; the columns are {shown}", "name it so")
+        Problem(
+            f"{file}, column",
+            name,
+            f"is missing; the columns are {shown}",
+            f'name it so, or say which it is: --map "{name}=COLUMN"',
+        )
         for name in ("instruction", "output")
-        if name not in names
+        if name in columns and name not in names
     ]
     problems += [
-        Problem(f"{path.name}, column", name, "stands twice", "keep one of them")
-        for name in _COLUMNS
+        Problem(f"{file}, column", name, "stands twice", "keep one of them")
+        for name in columns
         if names.count(name) > 1
     ]
     if problems:
         raise InputError(problems)
-    return [name for name in _COLUMNS if name in names]
+    return [name for name in columns if name in names]
 
 
 def _unreadable(path: Path, kind: str, error: Exception) -> InputError:
@@ -184,7 +201,7 @@ def _unreadable(path: Path, kind: str, error: Exception) -> InputError:
     )
 
 
-READERS: dict[str, Callable[[Path, str], Rows]] = {
+READERS: dict[str, Callable[[Source], Rows]] = {
     "json": _json,
     "jsonl": _json_lines,
     "csv": _csv,

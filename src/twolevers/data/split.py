@@ -7,7 +7,9 @@ for each split, `<split>.npy`: which rows it has, in which order. Both are memor
 from __future__ import annotations
 
 import functools
+import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import overload
 
@@ -16,6 +18,7 @@ import pyarrow as pa
 
 from twolevers.data.prompt import Entry
 from twolevers.data.row import Row
+from twolevers.data.tokenizer import END_OF_TEXT
 from twolevers.errors import InputError, Problem
 from twolevers.records import SplitName, TokenisedData
 
@@ -28,6 +31,8 @@ ROW_SCHEMA = pa.schema(
         ("input", pa.large_string()),
         ("output", pa.large_string()),
         ("kind", pa.large_string()),
+        # A chat's earlier turns as JSON; empty where there are none.
+        ("earlier", pa.large_string()),
         # Prompt, response and end of text, already cut to max_length.
         ("token_ids", pa.large_list(pa.uint16())),
         ("prompt_length", pa.int32()),
@@ -91,12 +96,17 @@ class TokenisedSplit(Sequence[Row]):
         """The entry as it was read."""
         batch, row = self._locate(i)
         names = ("instruction", "input", "output", "kind")
-        return Entry(*(batch.column(name)[row].as_py() for name in names))
+        entry = Entry(*(batch.column(name)[row].as_py() for name in names))
+        # Rows that a run kept before there were chats have no such column.
+        earlier = batch.column("earlier")[row].as_py() if "earlier" in batch.schema.names else ""
+        turns = tuple((role, text) for role, text in json.loads(earlier)) if earlier else ()
+        return replace(entry, earlier=turns)
 
     def prompt_ids(self, i: int) -> list[int]:
-        """The prompt's tokens, to generate from: the row's own first tokens."""
+        """The prompt's tokens, to generate from: the row's own first tokens. Plain text has none
+        and is begun as GPT-2 learnt to begin one: behind an end of text."""
         ids, prompt_length = self._row(i)
-        return ids[:prompt_length].tolist()
+        return ids[:prompt_length].tolist() or [END_OF_TEXT]
 
     def row_number(self, i: int) -> int:
         """Which entry of the file it is, counted from 1."""

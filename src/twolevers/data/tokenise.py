@@ -9,7 +9,8 @@ next batch in another thread was hardly faster on two free cores, and slower on 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from itertools import chain
 from pathlib import Path
@@ -18,8 +19,9 @@ import numpy as np
 import pyarrow as pa
 
 from twolevers.data.ledger import Columns, Ledger, decide
+from twolevers.data.mapping import parse_map
 from twolevers.data.prompt import Entry, PromptStyle, find_style
-from twolevers.data.read import read_entries
+from twolevers.data.read import Entries
 from twolevers.data.split import ROW_SCHEMA, ROWS_FILE, SPLITS, TokenisedSplit, split_rows
 from twolevers.data.tokenizer import END_OF_TEXT, get_tokenizer
 from twolevers.errors import InputError, Problem, TwoleversError
@@ -29,12 +31,20 @@ from twolevers.progress import Progress
 from twolevers.records import DatasetFile, TokenisedData
 from twolevers.settings import Home
 
-DATA_VERSION = 1
+DATA_VERSION = 2
 """Raise it when the same data and settings come to give other files."""
 
 RECORD_FILE, LEDGER_FILE = "record.json", "ledger.json"
 _BATCH_ROWS = 4096
 _BATCH_CHARS = 2_000_000
+
+
+_PROBES = (
+    Entry("instruction", "", "output"),
+    Entry("instruction", "input", "output"),
+    Entry("last", "", "output", "", (("system", "s"), ("user", "first"), ("assistant", "answer"))),
+)
+"""A prompt style is told by what it makes of these."""
 
 
 class _MadeMeanwhile(Exception):  # noqa: N818 - no error
@@ -55,8 +65,12 @@ def tokenise(
         TwoleversError: the cache cannot be written.
     """
     style = find_style(options.prompt_style)
-    probes = [style.render(Entry("instruction", given, "output")) for given in ("", "input")]
-    settings = options.model_dump() | {"seed": seed if options.split == "shuffled" else None}
+    mapping = parse_map(options.map)
+    probes = [style.render(probe) for probe in _PROBES]
+    settings = options.model_dump() | {
+        "map": mapping,
+        "seed": seed if options.split == "shuffled" else None,
+    }
     key = hash_of([DATA_VERSION, dataset.sha256, settings, probes])
     path = home.cache / "tokenised" / key
     if found := _reuse(path, dataset):
@@ -98,7 +112,10 @@ def _build(
     seed: int,
     progress: Progress,
 ) -> TokenisedData:
-    columns = _write_rows(folder / ROWS_FILE, dataset.path, options, style, progress)
+    entries = Entries(dataset.path, parse_map(options.map))
+    if entries.shape.name != "alpaca":
+        progress.note(f"{dataset.name} is read as {entries.shape}")
+    columns = _write_rows(folder / ROWS_FILE, entries, options, style, progress)
     if sha256_of(dataset.path) != dataset.sha256:
         what, way_out = "changed while it was read", "start again when nothing writes to it"
         raise InputError(Problem("dataset", str(dataset.path), what, way_out))
@@ -107,14 +124,16 @@ def _build(
     ledger = decide(split_rows(num_rows, seed=shuffle_seed), columns, options)
     for split in SPLITS:
         np.save(folder / f"{split}.npy", ledger.splits[split], allow_pickle=False)
-    write_json(folder / LEDGER_FILE, ledger.as_dict(dataset, options, seed))
-    return _record(folder, key, dataset, options, columns, ledger)
+    shape = str(entries.shape)
+    write_json(folder / LEDGER_FILE, ledger.as_dict(dataset, options, seed) | {"shape": shape})
+    return _record(folder, key, dataset, shape, options, columns, ledger)
 
 
 def _record(
     folder: Path,
     key: str,
     dataset: DatasetFile,
+    shape: str,
     options: DataOptions,
     columns: Columns,
     ledger: Ledger,
@@ -125,6 +144,7 @@ def _record(
         sha256=key,
         data_sha256=dataset.sha256,
         dataset=dataset.name,
+        shape=shape,
         num_rows=len(columns.lengths),
         num_train=len(ledger.splits["train"]),
         num_val=len(ledger.splits["val"]),
@@ -140,7 +160,7 @@ def _record(
 
 
 def _write_rows(
-    path: Path, source: Path, options: DataOptions, style: PromptStyle, progress: Progress
+    path: Path, entries: Entries, options: DataOptions, style: PromptStyle, progress: Progress
 ) -> Columns:
     """Render, tokenise and write every entry, a batch at a time."""
     masked = b"1" if options.loss_on == "response" else b"0"
@@ -150,26 +170,43 @@ def _write_rows(
     progress.start("tokenise", None, "entries")
     try:
         with pa.OSFile(str(path), "wb") as file, pa.ipc.new_file(file, schema) as writer:
-            for numbers, entries in _batches(source):
-                rows, part = _encode(numbers, entries, style, options.max_length)
+            for numbers, batch in batches(entries):
+                rows, part = _encode(numbers, batch, style, options.max_length)
                 writer.write_batch(rows.cast(schema))
                 parts.append(part)
                 num_rows += len(part.lengths)
                 progress.advance(num_rows)
+            entries.check()
     finally:
         progress.finish()
-    return Columns(
-        np.concatenate([part.lengths for part in parts]),
-        np.concatenate([part.prompt_lengths for part in parts]),
-        np.concatenate([part.entry_hashes for part in parts]),
-        np.concatenate([part.prompt_hashes for part in parts]),
-    )
+    return Columns.joined(parts)
 
 
 def _encode(
     numbers: list[int], entries: list[Entry], style: PromptStyle, max_length: int
 ) -> tuple[pa.RecordBatch, Columns]:
     """Entries as they are written, and what decides about their rows."""
+    ids, ends, columns = encode_entries(entries, style)
+    prompt_lengths = columns.prompt_lengths
+    ids, ends = _cut(ids, ends, max_length)
+    earlier = [json.dumps(entry.earlier) if entry.earlier else "" for entry in entries]
+    rows = {
+        "row_number": pa.array(numbers, pa.int64()),
+        **{
+            name: pa.array([getattr(entry, name) for entry in entries], pa.large_string())
+            for name in ("instruction", "input", "output", "kind")
+        },
+        "earlier": pa.array(earlier, pa.large_string()),
+        "token_ids": pa.LargeListArray.from_arrays(np.append(0, ends), pa.array(ids)),
+        "prompt_length": np.minimum(prompt_lengths, max_length).astype(np.int32),
+    }
+    return pa.record_batch(rows), columns
+
+
+def encode_entries(
+    entries: list[Entry], style: PromptStyle
+) -> tuple[np.ndarray, np.ndarray, Columns]:
+    """Rows' tokens end to end, uncut, where each row ends, and what decides about the rows."""
     rendered = [style.render(entry) for entry in entries]
     ids, ends, prompt_lengths = _token_columns(rendered)
     # Python's hash of a text is another in each process: good to compare by, not to store.
@@ -177,30 +214,22 @@ def _encode(
         np.diff(ends, prepend=0),
         prompt_lengths,
         np.array([hash(pair) for pair in rendered]),
-        np.array([hash(prompt) for prompt, _ in rendered]),
+        # Plain texts have no prompt in common.
+        np.array([hash(pair[0] or pair) for pair in rendered]),
     )
-    ids, ends = _cut(ids, ends, max_length)
-    rows = {
-        "row_number": pa.array(numbers, pa.int64()),
-        **{
-            name: pa.array([getattr(entry, name) for entry in entries], pa.large_string())
-            for name in ("instruction", "input", "output", "kind")
-        },
-        "token_ids": pa.LargeListArray.from_arrays(np.append(0, ends), pa.array(ids)),
-        "prompt_length": np.minimum(prompt_lengths, max_length).astype(np.int32),
-    }
-    return pa.record_batch(rows), columns
+    return ids, ends, columns
 
 
-def _batches(source: Path) -> Iterator[tuple[list[int], list[Entry]]]:
+def batches(source: Iterable[tuple[int, Entry]]) -> Iterator[tuple[list[int], list[Entry]]]:
     """Row numbers and entries in batches bounded in rows and in characters."""
     numbers: list[int] = []
     entries: list[Entry] = []
     size = 0
-    for number, entry in read_entries(source):
+    for number, entry in source:
         numbers.append(number)
         entries.append(entry)
         size += len(entry.instruction) + len(entry.input) + len(entry.output)
+        size += sum(len(text) for _, text in entry.earlier)
         if len(entries) == _BATCH_ROWS or size > _BATCH_CHARS:
             yield numbers, entries
             numbers, entries, size = [], [], 0

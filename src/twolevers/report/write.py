@@ -23,6 +23,7 @@ from twolevers.records import (
     TrainingResult,
 )
 from twolevers.report.charts import charts_html
+from twolevers.report.data_page import run_data_html
 from twolevers.report.pages import write_page
 from twolevers.report.pictures import loss_curve
 from twolevers.report.reported import CURVES, from_summary
@@ -36,6 +37,7 @@ SUMMARY_FILE = "summary.json"
 PICTURE_FILE = "loss-curve.png"
 REPORT_FILE = "report.html"
 CHARTS_FILE = "charts.html"
+DATA_FILE = "data.html"
 
 
 def write_report(
@@ -75,9 +77,11 @@ def write_report(
         folder=run.folder,
     )
     page = write_page(run.folder / REPORT_FILE, run_html(reported))
+    kept = data.model_copy(update={"path": run.folder / "data"})
+    data_page = write_page(run.folder / DATA_FILE, run_data_html(kept))
     with TemporaryDirectory() as folder:
         charts = write_page(Path(folder) / CHARTS_FILE, charts_html(reported))
-        for file in (picture, page, charts, *(answer.path for answer in responses)):
+        for file in (picture, page, data_page, charts, *(answer.path for answer in responses)):
             tracker.log_file(file)
     return summary
 

@@ -1,0 +1,263 @@
+"""The shapes that data comes in, told by its fields, and how a row of each becomes an entry.
+
+| shape  | fields                                                                  |
+| ------ | ----------------------------------------------------------------------- |
+| alpaca | `instruction` and `output`; `input` may be there                        |
+| chat   | `messages` (or `conversations`): see `chat`; `system` may be there      |
+| pairs  | a prompt and its answer by other names (`PROMPTS`, `ANSWERS`, `INPUTS`)  |
+| text   | `text` alone: no prompt, so that all of it carries loss                 |
+
+The first of these that the fields allow is taken; other names are given by `--map`, which also
+decides where several would do. `kind` (or `category`) is the kind of task in all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal
+
+from twolevers.data.chat import read_turns
+from twolevers.data.mapping import Template, columns_of
+from twolevers.data.prompt import Entry
+from twolevers.data.values import Fault, RepeatedKey, repeated, type_name, whole
+from twolevers.errors import InputError, Problem, did_you_mean
+
+PROMPTS = ("instruction", "prompt", "question", "query")
+ANSWERS = ("output", "response", "completion", "answer")
+INPUTS = ("input", "context")
+CHATS = ("messages", "conversations", "conversation")
+KNOWN = {*PROMPTS, *ANSWERS, *CHATS, "text"}
+"""Fields by which a shape is told."""
+
+ShapeName = Literal["alpaca", "chat", "pairs", "text"]
+
+
+@dataclass(frozen=True)
+class Shape:
+    """How the rows of a file become entries.
+
+    `fields` says for each field of `mapping.FIELDS` which column, or template of columns, it is.
+    """
+
+    name: ShapeName
+    fields: Mapping[str, str]
+
+    def __str__(self) -> str:
+        """`pairs (instruction=question, output=answer)`."""
+        fields = (
+            name if name == column else f"{name}={column}" for name, column in self.fields.items()
+        )
+        return f"{self.name} ({', '.join(fields)})"
+
+    @cached_property
+    def columns(self) -> list[str]:
+        """The columns to read."""
+        kinds = [] if "kind" in self.fields else ["kind", "category"]
+        return columns_of([*self.fields.values(), *kinds])
+
+    @cached_property
+    def _templates(self) -> dict[str, Template]:
+        return {column: Template(column) for column in self.fields.values() if "{" in column}
+
+    def entry(self, row: object) -> Entry | None:
+        """A row as an entry; None where `faults` has something to say of it.
+
+        A missing, null or blank `input` is an empty one. Half characters become U+FFFD.
+        """
+        if type(row) is not dict:
+            return None
+        row = self._filled(row)
+        if self.name == "chat":
+            return self._chat(row)
+        fields = self.fields
+        output = row.get(fields["output"] if "output" in fields else fields["text"])
+        if not (isinstance(output, str) and output.strip()):
+            return None
+        if self.name == "text":
+            return Entry("", "", whole(output), self._kind(row))
+        instruction = row.get(fields["instruction"])
+        given = row.get(fields["input"]) if "input" in fields else ""
+        if given is None:
+            given = ""
+        if not (isinstance(instruction, str) and isinstance(given, str) and instruction.strip()):
+            return None
+        earlier = self._system(row) if "system" in fields else ()
+        if earlier is None:
+            return None
+        return Entry(
+            whole(instruction),
+            whole(given) if given.strip() else "",
+            whole(output),
+            self._kind(row),
+            earlier,
+        )
+
+    def faults(self, row: object) -> list[Fault]:
+        """All that is wrong with a row that is no entry."""
+        if isinstance(row, Problem):  # the reader could not even make a row of it
+            return [(row.value, row.what, row.way_out)]
+        if not isinstance(row, dict):
+            shape = ", ".join(f"{self.fields[name]!r}: …" for name in self._needed)
+            return [(row, f"is {type_name(row)}, not an object", f"write {{{shape}}}")]
+        faults = [repeated(row)] if isinstance(row, RepeatedKey) else []
+        row = self._filled(row)
+        for name in (name for name in self.fields if name != "kind"):
+            value, column = row.get(self.fields[name]), self.fields[name]
+            needed = name in self._needed
+            if value is None:
+                faults += [_missing(column, row)] if needed else []
+            elif name == "messages":
+                faults += read_turns(value)[1]
+            elif not isinstance(value, str):
+                what = f"{column} is {type_name(value)}, not text"
+                faults.append((value, what, "give it as text, in quotation marks"))
+            elif needed and not value.strip():
+                way_out = f"fill in its {column}, or remove the row"
+                faults.append((value, f"{column} is empty", way_out))
+        return faults
+
+    @cached_property
+    def _needed(self) -> list[str]:
+        return [n for n in ("instruction", "output", "messages", "text") if n in self.fields]
+
+    def _filled(self, row: dict[str, Any]) -> dict[str, Any]:
+        if not self._templates:
+            return row
+        return row | {text: template.fill(row) for text, template in self._templates.items()}
+
+    def _chat(self, row: Mapping[str, Any]) -> Entry | None:
+        turns, faults = read_turns(row.get(self.fields["messages"]))
+        system = self._system(row) if "system" in self.fields else ()
+        if faults or system is None:
+            return None
+        if turns[0][0] != "system":
+            turns = [*system, *turns]
+        (_, instruction), (_, output) = turns[-2:]
+        return Entry(instruction, "", output, self._kind(row), tuple(turns[:-2]))
+
+    def _system(self, row: Mapping[str, Any]) -> tuple[tuple[str, str], ...] | None:
+        """A row's system message as an earlier turn; None where it is no text."""
+        value = row.get(self.fields["system"])
+        if value is None or (isinstance(value, str) and not value.strip()):
+            return ()
+        return (("system", whole(value)),) if isinstance(value, str) else None
+
+    def _kind(self, row: Mapping[str, Any]) -> str:
+        if "kind" in self.fields:
+            kind = row.get(self.fields["kind"])
+        else:
+            kind = row.get("kind") or row.get("category")
+        return whole(kind) if isinstance(kind, str) else ""
+
+
+def _missing(column: str, row: Mapping[str, Any]) -> Fault:
+    keys = ", ".join(map(repr, row)) or "none"
+    what = f"{column} is null" if column in row else f"has no {column}; its keys are {keys}"
+    return None, what, f"fill in its {column}, or remove the row"
+
+
+def find_shape(file: str, columns: Collection[str], mapping: Mapping[str, str]) -> Shape:
+    """The shape of a file with these columns.
+
+    Args:
+        file: its name, for messages.
+        columns: the header's, or the keys that its first rows have; with none, Alpaca's.
+        mapping: from `parse_map`.
+
+    Raises:
+        InputError: a mapped column is not there, no shape has these columns, or it is open which
+            column is meant.
+    """
+    if not columns and not mapping:
+        return Shape("alpaca", {name: name for name in ("instruction", "input", "output")})
+    problems = [
+        Problem(
+            f"{file}, column",
+            name,
+            f"is not there{did_you_mean(name, columns)}; the columns are {_listed(columns)}",
+            "correct --map",
+        )
+        for name in columns_of(mapping.values())
+        if name not in columns
+    ]
+    if problems:
+        raise InputError(problems)
+    return _Search(file, columns, mapping).find()
+
+
+class _Search:
+    """One file's columns, and what of them is what."""
+
+    def __init__(self, file: str, columns: Collection[str], mapping: Mapping[str, str]) -> None:
+        self.file, self.columns, self.mapping = file, columns, mapping
+
+    def find(self) -> Shape:
+        there, mapping = self.columns, self.mapping
+        instructions = "instruction" in mapping or "output" in mapping
+        if "text" in mapping:
+            return self._shape("text")
+        if "messages" in mapping:
+            return self._shape("chat")
+        chat = None if instructions or self._alpaca else self._one_of("messages", CHATS)
+        if chat:
+            return self._shape("chat", messages=chat)
+        pair = {
+            "instruction": "instruction" if self._alpaca else self._one_of("instruction", PROMPTS),
+            "output": "output" if self._alpaca else self._one_of("output", ANSWERS),
+        }
+        if all(pair.values()):
+            return self._pair({name: str(column) for name, column in pair.items()})
+        if "text" in there and not any(pair.values()):
+            return self._shape("text", text="text")
+        if any(pair.values()) and (instructions or {"instruction", "output"} & {*there}):
+            # One of the two is there: the other is missed, by its row or by its column.
+            return self._pair({name: column or name for name, column in pair.items()})
+        raise self._unknown()
+
+    @property
+    def _alpaca(self) -> bool:
+        return {"instruction", "output"} <= {*self.columns, *self.mapping}
+
+    def _one_of(self, field: str, names: tuple[str, ...]) -> str | None:
+        """Which of these columns is there; None where none is."""
+        if field in self.mapping:
+            return self.mapping[field]
+        found = [name for name in names if name in self.columns]
+        if len(found) > 1:
+            what = f"could be any of its columns {_listed(found)}"
+            way_out = f'say which: --map "{field}={found[0]}"'
+            raise InputError(Problem(self.file, field, what, way_out))
+        return found[0] if found else None
+
+    def _pair(self, pair: dict[str, str]) -> Shape:
+        pair = {name: self.mapping.get(name, column) for name, column in pair.items()}
+        own = all(name == column for name, column in pair.items())
+        given = "input" if own else self._one_of("input", INPUTS)
+        extra = {"input": given} if given and (own or given in self.columns) else {}
+        return self._shape("alpaca" if own else "pairs", **pair, **extra)
+
+    def _shape(self, shape: ShapeName, **fields: str) -> Shape:
+        if shape == "chat" and "system" in self.columns:
+            fields["system"] = "system"
+        order = ("instruction", "input", "output", "messages", "system", "text", "kind")
+        found = {**fields, **self.mapping}
+        return Shape(shape, {name: found[name] for name in order if name in found})
+
+    def _unknown(self) -> InputError:
+        by_lower = {name.lower(): name for name in self.columns}
+        near = {
+            field: next((by_lower[name] for name in names if name in by_lower), "COLUMN")
+            for field, names in (("instruction", PROMPTS), ("output", ANSWERS))
+        }
+        what = (
+            f"no shape known has its columns, {_listed(self.columns)}: not Alpaca's (instruction, "
+            "output), a prompt and its answer, messages, or text"
+        )
+        named = " ".join(f"{field}={column}" for field, column in near.items())
+        return InputError(Problem(self.file, None, what, f'name them: --map "{named}"'))
+
+
+def _listed(names: Collection[str]) -> str:
+    return ", ".join(map(repr, names))

@@ -1,0 +1,37 @@
+"""Values as they lie in files: what kind of thing one is, and text that can be kept."""
+
+from __future__ import annotations
+
+from typing import Any
+
+Fault = tuple[object, str, str]
+"""A value, what is wrong with it, the way out."""
+
+
+class RepeatedKey(dict[str, Any]):
+    """An object that has a key twice. JSON allows it; which value is meant, nobody knows."""
+
+    key = ""
+
+
+def repeated(value: RepeatedKey) -> Fault:
+    """What is said of one."""
+    return value.key, "this key stands twice in the row", "keep one of them"
+
+
+def type_name(value: object) -> str:
+    """`a number`, `a list`: in the words of who wrote the file."""
+    names = {bool: "true or false", int: "a number", float: "a number", list: "a list"}
+    names |= {dict: "an object", str: "text", type(None): "null", bytes: "binary"}
+    return names.get(type(value), f"of type {type(value).__name__}")
+
+
+def whole(text: str) -> str:
+    """The text, its lone surrogates replaced: they can be neither stored nor tokenised."""
+    if text.isascii():
+        return text
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text

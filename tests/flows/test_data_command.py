@@ -1,0 +1,67 @@
+"""`twolevers data` and `twolevers export` as a user types them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from ended_run import Page
+from helpers import write_random_weights
+from typer.testing import CliRunner
+
+from flows.cli import app
+from twolevers.errors import InputError
+from twolevers.settings import Home
+
+ROWS = [{"question": f"What is {i} + 1?", "answer": f"{i + 1}"} for i in range(40)]
+
+
+def twolevers(*arguments: object, status: int = 0) -> str:
+    ended = CliRunner().invoke(app, list(map(str, arguments)), catch_exceptions=False)
+    assert ended.exit_code == status, ended.output
+    return ended.stdout
+
+
+@pytest.fixture
+def pairs(tmp_path: Path, home: Home) -> Path:
+    path = tmp_path / "pairs.json"
+    path.write_text(json.dumps(ROWS), encoding="utf-8")
+    return path
+
+
+def test_a_data_set_for_people_programs_and_as_a_page(pairs: Path, tmp_path: Path) -> None:
+    text = twolevers("data", pairs, "--html", tmp_path / "page.html")
+    assert "pairs (instruction=question, output=answer)" in text
+    assert "█" in text
+    assert "Written to" in text
+    assert "pairs.json" in Page((tmp_path / "page.html").read_text(encoding="utf-8")).text
+    found = json.loads(twolevers("data", pairs, "--json"))
+    assert found["num_rows"] == 40
+    mapped = twolevers("data", pairs, "--map", "instruction=answer output=question", "--json")
+    assert json.loads(mapped)["shape"] == "pairs (instruction=answer, output=question)"
+
+
+def test_what_a_run_would_refuse_ends_with_1(pairs: Path) -> None:
+    rows = [*ROWS[:36], ROWS[0], *ROWS[37:]]
+    pairs.write_text(json.dumps(rows), encoding="utf-8")
+    text = " ".join(twolevers("data", pairs, status=1).split())
+    assert "A run would not start:" in text
+    assert "row 37 (test): stands whole in training, as row 1" in text
+
+
+def test_a_map_to_a_column_that_is_not_there(pairs: Path) -> None:
+    with pytest.raises(InputError, match=r"'anwser': is not there \(did you mean 'answer'\?\)"):
+        twolevers("data", pairs, "--map", "output=anwser")
+
+
+def test_a_checkpoint_folder_is_exported(tmp_path: Path, home: Home) -> None:
+    checkpoint = write_random_weights(tmp_path / "checkpoint")
+    output = tmp_path / "exported"
+    text = twolevers("export", "--run", checkpoint, "--output", output)
+    assert (output / "model.safetensors").is_file()
+    assert "Written to" in text
+    with pytest.raises(InputError, match="is there already"):
+        twolevers("export", "--run", checkpoint, "--output", output)
+    with pytest.raises(InputError, match=r"no such format \(did you mean 'gguf'\?\)"):
+        twolevers("export", "--run", checkpoint, "--format", "guf", "--output", output, "--force")
