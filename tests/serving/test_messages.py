@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from twolevers.data.prompt import find_style
+from twolevers.data.chat import read_turns
+from twolevers.data.prompt import Entry, find_style
 from twolevers.errors import InputError
 from twolevers.serving.messages import ChatAsked
 
@@ -35,16 +36,25 @@ def test_further_text_parts_are_the_input() -> None:
     )
 
 
-def test_system_messages_stand_before_and_earlier_turns_in_the_input() -> None:
-    assert rendered(
+def test_earlier_turns_stand_as_in_a_chat_that_is_trained_on() -> None:
+    said = [
         ("system", "Be short."),
         ("user", "Capital of Peru?"),
         ("assistant", "Lima."),
+        ("developer", "Be kind."),
+        ("user", "Thanks."),
         ("user", "And of Chile?"),
-    ) == (
-        PREAMBLE + "### Instruction:\nBe short.\n\nAnd of Chile?"
-        "\n\n### Input:\nUser: Capital of Peru?\nAssistant: Lima.\n\n### Response:\n"
+    ]
+    assert rendered(*said) == (
+        "Be short.\n\nBe kind.\n\n### Instruction:\nCapital of Peru?\n\n### Response:\nLima.\n\n"
+        "### Instruction:\nThanks.\n\n### Instruction:\nAnd of Chile?\n\n### Response:\n"
     )
+    turns, faults = read_turns(
+        [{"role": role, "content": text} for role, text in [*said[:3], said[5], ("assistant", "x")]]
+    )
+    assert not faults
+    trained = Entry(turns[-2][1], "", turns[-1][1], earlier=tuple(turns[:-2]))
+    assert rendered(*said[:3], said[5]) == find_style("alpaca").render(trained)[0]
 
 
 @pytest.mark.parametrize(

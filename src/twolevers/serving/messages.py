@@ -3,24 +3,24 @@
 What a field leaves open is as the run was told (`max_new_tokens`, `temperature` …). An option that
 nothing here can do is refused by name, unless it asks for what is done anyway (`n: 1`).
 
-A chat becomes one prompt in the style that the model was trained with, which knows an instruction
-and an input and no conversation:
+A chat becomes one prompt as a chat in training data does (`data/prompt.py`):
 
 - the last message, the user's, is the instruction; where it has several text parts, the first is,
   and the others are its input;
-- system and developer messages stand before the instruction, an empty line between;
-- earlier turns stand in the input, before what else is there, as lines `User: …`, `Assistant: …`.
+- earlier turns stand before it under their own headings, those of one role in a row as one;
+- system and developer messages, wherever they stand, come first as one.
 """
 
 from __future__ import annotations
 
 import secrets
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import groupby
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
-from twolevers.data.prompt import Entry, PromptStyle
+from twolevers.data.prompt import Entry, PromptStyle, Turn
 from twolevers.data.tokenizer import get_tokenizer
 from twolevers.errors import InputError, Problem
 from twolevers.options import GenerationOptions
@@ -212,18 +212,24 @@ def entry_of(messages: Sequence[Message]) -> Entry:
     instruction, *inputs = last.parts or [""]
     if not instruction.strip():
         raise InputError(Problem("messages: the last", None, "is empty", "say what to do"))
-    orders = ["\n".join(turn.parts) for turn in messages if turn.role in ("system", "developer")]
-    turns = [
-        f"{turn.role.capitalize()}: {' '.join(turn.parts)}"
-        for turn in earlier
-        if turn.role in ("user", "assistant")
-    ]
-    given = ["\n".join(turns), *inputs]
     return Entry(
-        instruction="\n\n".join(text for text in (*orders, instruction) if text.strip()),
-        input="\n\n".join(text for text in given if text.strip()),
+        instruction=instruction,
+        input="\n\n".join(text for text in inputs if text.strip()),
         output="",
+        earlier=tuple(_turns(earlier)),
     )
+
+
+def _turns(messages: Sequence[Message]) -> Iterator[Turn]:
+    """What was said before: the system's first, then who spoke in turn; nothing said, no turn."""
+    said = [
+        ("system" if message.role == "developer" else message.role, "\n".join(message.parts))
+        for message in messages
+    ]
+    said = [(role, text) for role, text in said if text.strip()]
+    said.sort(key=lambda turn: turn[0] != "system")
+    for role, turns in groupby(said, key=lambda turn: turn[0]):
+        yield role, "\n\n".join(text for _, text in turns)
 
 
 def _same(value: object, other: object) -> bool:
