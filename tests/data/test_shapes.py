@@ -322,3 +322,19 @@ def test_a_long_file_is_not_read_at_once(tmp_path: Path) -> None:
     assert next(rows) == (1, Entry("a0", "", "b")), "handed out before the fault is met"
     with pytest.raises(InputError, match=r"row 5001 \(line 5001\)"):
         list(rows)
+
+
+@pytest.mark.parametrize("form", ["json", "jsonl", "csv", "parquet"])
+def test_options_are_kept_with_the_entry(tmp_path: Path, form: str) -> None:
+    row = {"instruction": "Is it spam?", "input": "Win!", "output": "spam"}
+    rows = [{**row, "options": ["spam", "ham"]}] * 20
+    path = write(tmp_path, rows, form)
+    [first, *_] = entries_of(path)[1]
+    assert first == Entry("Is it spam?", "Win!", "spam", options=("spam", "ham"))
+    assert "ham" not in find_style("alpaca").render(first)[0]
+
+
+@pytest.mark.parametrize("value", ["a text", 3, {"a": "b"}, [1, 2], None])
+def test_what_is_no_list_of_texts_is_no_options(tmp_path: Path, value: object) -> None:
+    row = {"instruction": "Is it spam?", "output": "spam", "options": value}
+    assert entries_of(write(tmp_path, [row]))[1][0].options == ()

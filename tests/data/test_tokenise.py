@@ -66,7 +66,7 @@ def test_an_entry_comes_back_as_it_was(dataset: Any, home: Any, entries: Any) ->
     rows[17] |= {"input": "a\n\nb", "output": " ünï 😀 "}
     split = load_split(run(dataset(rows), home), "test")
     assert [split.row_number(i) for i in range(len(split))] == [18, 19]
-    assert vars(split.entry(0)) == rows[17] | {"earlier": ()}
+    assert vars(split.entry(0)) == rows[17] | {"earlier": (), "options": ()}
     assert split[-1] == split[1]
     assert split[0:2] == [split[0], split[1]]
     with pytest.raises(IndexError):

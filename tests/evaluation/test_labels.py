@@ -140,3 +140,14 @@ def test_data_without_labels_is_refused(tmp_path: Path) -> None:
             tmp_path, data, config=None, device=CPU, precision="float32", answers=None,
             progress=Silent(),
         )  # fmt: skip
+
+
+def test_options_are_the_labels_however_few_the_entries() -> None:
+    def choice(output: str, *options: str) -> Entry:
+        return Entry("Which?", "", output, kind="choice", options=options)
+
+    two = [choice("yes", "yes", "no"), choice("yes", "yes", "no")]
+    assert closed_sets(two) == {"choice": ("no", "yes")}
+    assert closed_sets([*two, choice("yes")]) == {}, "one names none, and all say yes"
+    letters = "abcdefghijkl"
+    assert closed_sets([choice("a", *letters)]) == {}, "more than ten"

@@ -16,7 +16,7 @@ Turn = tuple[str, str]
 
 @dataclass(frozen=True)
 class Entry:
-    """One instruction and the answer wanted. `input`, `kind` and `earlier` may be empty.
+    """One instruction and the answer wanted. `input` and all behind `output` may be empty.
 
     Without an instruction it is plain text: `output` is the text, and there is no prompt.
     """
@@ -27,6 +27,8 @@ class Entry:
     kind: str = ""
     earlier: tuple[Turn, ...] = ()
     """What was said before the instruction; a system message comes first."""
+    options: tuple[str, ...] = ()
+    """The answers that there are to choose from, where the data says; in no prompt."""
 
     @property
     def system_and_turns(self) -> tuple[str, tuple[Turn, ...]]:

@@ -8,12 +8,15 @@
 | text   | `text` alone: no prompt, so that all of it carries loss                 |
 
 The first of these that the fields allow is taken; other names are given by `--map`, which also
-decides where several would do. `kind` (or `category`) is the kind of task in all of them.
+decides where several would do. `kind` (or `category`) is the kind of task in all of them, `options`
+a list of the answers to choose from.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
@@ -28,6 +31,7 @@ PROMPTS = ("instruction", "prompt", "question", "query")
 ANSWERS = ("output", "response", "completion", "answer")
 INPUTS = ("input", "context")
 CHATS = ("messages", "conversations", "conversation")
+OPTIONS = "options"
 KNOWN = {*PROMPTS, *ANSWERS, *CHATS, "text"}
 """Fields by which a shape is told."""
 
@@ -55,7 +59,7 @@ class Shape:
     def columns(self) -> list[str]:
         """The columns to read."""
         kinds = [] if "kind" in self.fields else ["kind", "category"]
-        return columns_of([*self.fields.values(), *kinds])
+        return columns_of([*self.fields.values(), *kinds, OPTIONS])
 
     @cached_property
     def _templates(self) -> dict[str, Template]:
@@ -92,6 +96,7 @@ class Shape:
             whole(output),
             self._kind(row),
             earlier,
+            _options(row),
         )
 
     def faults(self, row: object) -> list[Fault]:
@@ -135,7 +140,7 @@ class Shape:
         if turns[0][0] != "system":
             turns = [*system, *turns]
         (_, instruction), (_, output) = turns[-2:]
-        return Entry(instruction, "", output, self._kind(row), tuple(turns[:-2]))
+        return Entry(instruction, "", output, self._kind(row), tuple(turns[:-2]), _options(row))
 
     def _system(self, row: Mapping[str, Any]) -> tuple[tuple[str, str], ...] | None:
         """A row's system message as an earlier turn; None where it is no text."""
@@ -150,6 +155,17 @@ class Shape:
         else:
             kind = row.get("kind") or row.get("category")
         return whole(kind) if isinstance(kind, str) else ""
+
+
+def _options(row: Mapping[str, Any]) -> tuple[str, ...]:
+    """The texts of the row's list of options, which a CSV has as JSON; none where it is no such."""
+    value = row.get(OPTIONS)
+    if isinstance(value, str):
+        with suppress(ValueError, RecursionError):
+            value = json.loads(value)
+    if not (isinstance(value, list) and all(isinstance(one, str) for one in value)):
+        return ()
+    return tuple(whole(one) for one in value if one.strip())
 
 
 def _missing(column: str, row: Mapping[str, Any]) -> Fault:

@@ -11,7 +11,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import overload
+from typing import Any, overload
 
 import numpy as np
 import pyarrow as pa
@@ -33,6 +33,8 @@ ROW_SCHEMA = pa.schema(
         ("kind", pa.large_string()),
         # A chat's earlier turns as JSON; empty where there are none.
         ("earlier", pa.large_string()),
+        # Its answers to choose from, likewise.
+        ("options", pa.large_string()),
         # Prompt, response and end of text, already cut to max_length.
         ("token_ids", pa.large_list(pa.uint16())),
         ("prompt_length", pa.int32()),
@@ -97,10 +99,9 @@ class TokenisedSplit(Sequence[Row]):
         batch, row = self._locate(i)
         names = ("instruction", "input", "output", "kind")
         entry = Entry(*(batch.column(name)[row].as_py() for name in names))
-        # Rows that a run kept before there were chats have no such column.
-        earlier = batch.column("earlier")[row].as_py() if "earlier" in batch.schema.names else ""
-        turns = tuple((role, text) for role, text in json.loads(earlier)) if earlier else ()
-        return replace(entry, earlier=turns)
+        earlier, options = (_listed(batch, name, row) for name in ("earlier", "options"))
+        turns = tuple((role, text) for role, text in earlier)
+        return replace(entry, earlier=turns, options=tuple(options))
 
     def prompt_ids(self, i: int) -> list[int]:
         """The prompt's tokens, to generate from: the row's own first tokens. Plain text has none
@@ -143,6 +144,12 @@ class TokenisedSplit(Sequence[Row]):
             column.offsets.to_numpy(zero_copy_only=True),
             self._batches[number].column("prompt_length").to_numpy(zero_copy_only=True),
         )
+
+
+def _listed(batch: pa.RecordBatch, name: str, row: int) -> list[Any]:
+    """What a column holds as JSON. Rows that a run kept before have no such column."""
+    text = batch.column(name)[row].as_py() if name in batch.schema.names else ""
+    return list(json.loads(text)) if text else []
 
 
 def load_split(data: TokenisedData, split: SplitName) -> TokenisedSplit:

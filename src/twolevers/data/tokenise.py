@@ -31,7 +31,7 @@ from twolevers.progress import Progress
 from twolevers.records import DatasetFile, TokenisedData
 from twolevers.settings import Home
 
-DATA_VERSION = 2
+DATA_VERSION = 3
 """Raise it when the same data and settings come to give other files."""
 
 RECORD_FILE, LEDGER_FILE = "record.json", "ledger.json"
@@ -189,7 +189,10 @@ def _encode(
     ids, ends, columns = encode_entries(entries, style)
     prompt_lengths = columns.prompt_lengths
     ids, ends = _cut(ids, ends, max_length)
-    earlier = [json.dumps(entry.earlier) if entry.earlier else "" for entry in entries]
+    earlier, options = (
+        [json.dumps(listed) if listed else "" for listed in column]
+        for column in ([e.earlier for e in entries], [e.options for e in entries])
+    )
     rows = {
         "row_number": pa.array(numbers, pa.int64()),
         **{
@@ -197,6 +200,7 @@ def _encode(
             for name in ("instruction", "input", "output", "kind")
         },
         "earlier": pa.array(earlier, pa.large_string()),
+        "options": pa.array(options, pa.large_string()),
         "token_ids": pa.LargeListArray.from_arrays(np.append(0, ends), pa.array(ids)),
         "prompt_length": np.minimum(prompt_lengths, max_length).astype(np.int32),
     }

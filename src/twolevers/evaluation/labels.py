@@ -57,15 +57,21 @@ class LabelScores:
 
 def closed_sets(entries: Sequence[Entry]) -> dict[str, tuple[str, ...]]:
     """The labels of each kind of task whose outputs are a short closed set: 2 to 10 different ones,
-    at least 3 entries for each on average."""
+    at least 3 entries for each on average. Where every entry of a kind names its options, these
+    are its labels, however few its entries are."""
     outputs: dict[str, list[str]] = defaultdict(list)
+    options: dict[str, list[tuple[str, ...]]] = defaultdict(list)
     for entry in entries:
         outputs[entry.kind].append(entry.output.strip())
-    return {
-        kind: sorted_labels(set(found))
-        for kind, found in outputs.items()
-        if 2 <= len(set(found)) <= MOST_LABELS and len(found) >= LEAST_ENTRIES * len(set(found))
-    }
+        options[entry.kind].append(entry.options)
+    sets = {}
+    for kind, found in outputs.items():
+        named = all(options[kind])
+        labels = {*found, *(one.strip() for listed in options[kind] for one in listed if named)}
+        enough = named or len(found) >= LEAST_ENTRIES * len(labels)
+        if 2 <= len(labels) <= MOST_LABELS and enough:
+            sets[kind] = sorted_labels(labels)
+    return sets
 
 
 @torch.no_grad()
