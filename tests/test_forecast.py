@@ -146,18 +146,26 @@ def test_what_does_not_fit_names_both_levers() -> None:
 def test_a_time_is_steps_and_evaluations() -> None:
     work = Workload(steps=100, tokens=1, evaluations=20, typical=[], largest=[])
     # 7 for the first, 99 x 2 for the others; their quartiles are 1.5 and 2.5. And 20 x 0.5.
-    measured = Calibration(7.0, (9.0, 1.0, 2.0, 1.5, 2.5), evaluations=(0.5, 0.4, 3.0))
+    measured = Calibration(0.3, 7.0, (9.0, 1.0, 2.0, 1.5, 2.5), evaluations=(0.5, 0.4, 3.0))
     assert measured.seconds(work) == (215.0, 165.5, 264.5)
-    measured = Calibration(1.0, (1.0,), evaluations=(0.5,))
+    measured = Calibration(0.3, 1.0, (1.0,), evaluations=(0.5,))
     assert measured.seconds(work) == (110.0, pytest.approx(99.0), pytest.approx(121.0))
 
 
 def test_a_first_step_alone_is_the_most_that_it_takes() -> None:
     """It is the slowest, for it takes fresh memory."""
     work = Workload(steps=100, tokens=1, evaluations=20, typical=[], largest=[])
-    seconds = Calibration(1.0, (), evaluations=(0.5,)).seconds(work)
+    seconds = Calibration(0.3, 1.0, (), evaluations=(0.5,)).seconds(work)
     assert seconds == (110.0, 0.0, pytest.approx(121.0))
     assert str(TimeForecast(*seconds, "x")) == "2 min 01 s at most (from x)"
+
+
+def test_a_forward_pass_alone_is_the_least_that_it_takes() -> None:
+    """Three times as much for each step, by the products of the backward pass."""
+    work = Workload(steps=100, tokens=1, evaluations=20, typical=[], largest=[])
+    seconds = Calibration(0.3, None, (), evaluations=(0.5,)).seconds(work)
+    assert seconds == (pytest.approx(100.0), pytest.approx(100.0), None)
+    assert str(TimeForecast(*seconds, "x")) == "1 min 40 s at least (from x)"
 
 
 def test_earlier_runs_are_the_time() -> None:
@@ -181,5 +189,5 @@ def test_steps_are_real_and_time_is_kept() -> None:
     assert all(seconds > 0 for seconds in found.evaluations)
     assert not torch.equal(before, model.wte.weight), "the weights were trained"
     at_once = calibrate(model, work, rows, rows, options, CPU, seconds=0)  # type: ignore[arg-type]
-    assert at_once.steps == ()
-    assert at_once.first > 0
+    assert (at_once.first, at_once.steps) == (None, ())
+    assert at_once.forward > 0

@@ -135,9 +135,7 @@ def _time(
         splits = load_split(data, "train"), load_split(data, "val")
         measured = calibrate(copy.to(device.name), work, *splits, options, device, seconds)
         del copy
-    steps = len(measured.steps)
-    source = f"{steps} step{'s' * (steps != 1)} timed here" if steps else "the first step alone"
-    return TimeForecast(*measured.seconds(work), source), ""
+    return TimeForecast(*measured.seconds(work), measured.source), ""
 
 
 def _earlier(options: FineTuneOptions, device: Device, data: TokenisedData) -> TimeForecast | None:

@@ -10,7 +10,7 @@ from functools import partial
 import numpy as np
 import torch
 
-from twolevers.data.batch import Row, collate
+from twolevers.data.batch import Batch, Row, collate
 from twolevers.data.split import TokenisedSplit
 from twolevers.device import Device
 from twolevers.models.catalog import GPT2Config
@@ -26,25 +26,37 @@ from twolevers.training.workload import Batches, Workload
 _SHARE_OF_STEPS = 0.75
 """Of the time; the rest is for evaluations."""
 _EVALUATIONS = 9
+_FRESH = 64 * 2**20
+"""Bytes of memory whose first use is timed."""
 
 
 @dataclass(frozen=True)
 class Calibration:
-    """Seconds of single optimizer steps of the mean size, and of evaluations of both splits."""
+    """Seconds of a forward pass over a step's tokens, of single optimizer steps of the mean size,
+    and of evaluations of both splits."""
 
-    first: float
-    """The first step takes fresh memory for gradients and moments."""
+    forward: float
+    first: float | None
+    """The first step, which takes fresh memory for gradients and moments. None: it would have
+    taken longer than there was time."""
     steps: tuple[float, ...]
+    """The others."""
     evaluations: tuple[float, ...]
 
-    def seconds(self, work: Workload) -> tuple[float, float, float]:
+    def seconds(self, work: Workload) -> tuple[float, float, float | None]:
         """The training call's expected, lowest and highest wall clock, checkpoints not counted.
 
         Expected is the first step, the median for the others, and the median evaluation. Lowest
         and highest are the steps' quartiles, and at least a tenth to each side, for the steps
-        timed are few. The first step alone tells no more than what it takes at most: lowest is 0.
+        timed are few. The first step alone tells what it takes at most: lowest is 0. Without a
+        step it is known what it takes at least, and highest is None: the backward pass has two
+        products for each of the forward pass (Kaplan et al. 2020), and the optimizer follows.
         """
-        fixed = self.first + work.evaluations * float(np.median(self.evaluations))
+        evaluations = work.evaluations * float(np.median(self.evaluations))
+        if self.first is None:
+            least = work.steps * 3 * self.forward + evaluations
+            return least, least, None
+        fixed = self.first + evaluations
         expected, low, high = (
             fixed + (work.steps - 1) * float(seconds)
             for seconds in np.quantile(self.steps or self.first, (0.5, 0.25, 0.75))
@@ -52,6 +64,14 @@ class Calibration:
         if not self.steps:
             return expected, 0.0, 1.1 * expected
         return expected, min(low, 0.9 * expected), max(high, 1.1 * expected)
+
+    @property
+    def source(self) -> str:
+        """What was timed, in words."""
+        if self.first is None:
+            return "a forward pass timed here"
+        steps = len(self.steps)
+        return f"{steps} step{'s' * (steps != 1)} timed here" if steps else "the first step alone"
 
 
 def warm_up(device: Device) -> None:
@@ -85,8 +105,8 @@ def calibrate(
 ) -> Calibration:
     """Time steps of `model`, which is changed by them, and evaluations, for about `seconds`.
 
-    As the training call does it: an evaluation that is not timed, and then steps. What is begun
-    is ended, so that there is always a step and an evaluation.
+    As the training call does it: an evaluation that is not timed, and then steps. No step is begun
+    where a forward pass shows that even the first would not end in time.
 
     Args:
         options: resolved; precision and recipe are used.
@@ -115,11 +135,11 @@ def calibrate(
             precision=options.precision,
         )
 
-    def evaluate() -> None:
+    def evaluate(batch: Batch) -> None:
         with autocast(device, options.precision):
-            mean_loss(model, [one])
+            mean_loss(model, [batch])
 
-    def timed(work: Callable[[], None]) -> float:
+    def timed(work: Callable[[], object]) -> float:
         synchronise(device)
         started = time.perf_counter()
         work()
@@ -128,7 +148,18 @@ def calibrate(
 
     started = time.perf_counter()
     model.train()
-    evaluate()
+    rows = [row for batch in work.typical[0] for row in batch]
+    a_step = collate(rows, share_prefix=True).to(device.name)
+    evaluate(a_step)  # takes fresh memory, which the next finds ready
+    forward = min(timed(partial(evaluate, a_step)) for _ in range(2))
+    fresh = timed(lambda: torch.ones(_FRESH // 4, device=device.name)) / _FRESH
+    # Gradients and two moments are new to the process.
+    new_bytes = 3 * sum(p.numel() * p.element_size() for p in model.parameters())
+    needed = 3 * forward + new_bytes * fresh
+    if time.perf_counter() - started + needed > seconds:
+        tokens = sum(batch.num_tokens for batch in evaluated)
+        return Calibration(forward, None, (), (forward * tokens / a_step.num_tokens,))
+    evaluate(one)
     first = timed(lambda: step(work.typical[0]))
     steps: list[float] = []
     evaluations: list[float] = []
@@ -139,5 +170,5 @@ def calibrate(
     while not evaluations or (
         len(evaluations) < _EVALUATIONS and time.perf_counter() - started < seconds
     ):
-        evaluations.append(evaluations_of_one * timed(evaluate))
-    return Calibration(first, tuple(steps), tuple(evaluations))
+        evaluations.append(evaluations_of_one * timed(partial(evaluate, one)))
+    return Calibration(forward, first, tuple(steps), tuple(evaluations))
