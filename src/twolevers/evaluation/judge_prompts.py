@@ -27,6 +27,7 @@ _CHOICE = re.compile(
     r"(?=\W*(?:\n|\Z)|\W{0,3}[:;,.)–—-]|\s+is\b)",
     re.IGNORECASE,
 )
+_TAG = re.compile(r"<(?=\s*/?\s*(?:instruction|input|reference|response)\b)", re.IGNORECASE)
 _CHOICES = {"a": 1.0, "b": -1.0}
 
 
@@ -53,16 +54,17 @@ class JudgePrompt:
     read: Callable[[str], Reading]
 
     def render(self, answer: Answer, other: str = "") -> str:
-        """The question about one answer."""
+        """The question about one answer. A text that holds one of our tags does not end its own."""
         asked, _, _ = alpaca(Entry(answer.instruction, answer.input, "")).rpartition("\n\n###")
-        return self.template.format(
-            instruction=answer.instruction,
-            input=answer.input,
-            asked=asked,
-            reference=answer.output,
-            response=answer.model_response,
-            other=other,
-        )
+        texts = {
+            "instruction": answer.instruction,
+            "input": answer.input,
+            "asked": asked,
+            "reference": answer.output,
+            "response": answer.model_response,
+            "other": other,
+        }
+        return self.template.format(**{k: _TAG.sub("&lt;", text) for k, text in texts.items()})
 
 
 def read_score(reply: str) -> Reading:
