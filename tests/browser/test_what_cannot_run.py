@@ -45,7 +45,7 @@ def test_drop_downs_hold_what_there_is(form: RunForm) -> None:
     expect(described).to_contain_text(f"cpu: {find_device('cpu').hardware}")
     for name, text in (
         ("model", "the chapter's main choice"),
-        ("dataset", "JSON, JSON Lines, CSV, Parquet"),
+        ("dataset", "JSON, JSON Lines, CSV, TSV, Parquet"),
         ("epochs", "passes over the training split [epochs, 1 or more]"),
         ("dropout", "[probability, 0 or more, below 1]"),
         ("resume_from", "run id, checkpoint folder or latest"),
