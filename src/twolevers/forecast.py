@@ -65,13 +65,13 @@ class TimeForecast:
     low: float
     """0 where nothing is known of it."""
     high: float | None
-    """None where nothing is known of it; `seconds` is then what it takes at least."""
+    """None where nothing is known of it, and how near `seconds` is neither."""
     source: str
     """What it was taken from: `3 earlier runs`, `8 steps timed here`."""
 
     def __str__(self) -> str:
         if self.high is None:
-            return f"{seconds_text(self.low)} at least (from {self.source})"
+            return f"about {seconds_text(self.seconds)} (from {self.source})"
         if not self.low:
             return f"{seconds_text(self.high)} at most (from {self.source})"
         middle, low, high = map(seconds_text, (self.seconds, self.low, self.high))

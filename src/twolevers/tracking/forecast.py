@@ -31,7 +31,7 @@ def forecast_run(
     for line in found.lines():
         say(line)
     figures = {"forecast/peak_memory_bytes": float(found.memory.total)}
-    if found.time and found.time.high is not None:  # not what it takes at least
+    if found.time and found.time.high is not None:  # else it is too rough to be held against
         figures["forecast/train_seconds"] = found.time.seconds
     with track(run) as tracker:
         tracker.log_metrics(figures, step=0)

@@ -49,13 +49,12 @@ class Calibration:
         Expected is the first step, the median for the others, and the median evaluation. Lowest
         and highest are the steps' quartiles, and at least a tenth to each side, for the steps
         timed are few. The first step alone tells what it takes at most: lowest is 0. Without a
-        step it is known what it takes at least, and highest is None: the backward pass has two
-        products for each of the forward pass (Kaplan et al. 2020), and the optimizer follows.
+        step, one counts as three forward passes, for the backward pass has two products for each
+        of theirs (Kaplan et al. 2020); how far off that is nobody measured, so highest is None.
         """
         evaluations = work.evaluations * float(np.median(self.evaluations))
         if self.first is None:
-            least = work.steps * 3 * self.forward + evaluations
-            return least, least, None
+            return work.steps * 3 * self.forward + evaluations, 0.0, None
         fixed = self.first + evaluations
         expected, low, high = (
             fixed + (work.steps - 1) * float(seconds)
@@ -69,7 +68,7 @@ class Calibration:
     def source(self) -> str:
         """What was timed, in words."""
         if self.first is None:
-            return "a forward pass timed here"
+            return "a forward pass timed here, three to a step"
         steps = len(self.steps)
         return f"{steps} step{'s' * (steps != 1)} timed here" if steps else "the first step alone"
 
