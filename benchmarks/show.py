@@ -59,7 +59,8 @@ def write_results(results: Sequence[Result]) -> None:
     """The lines of this run and no others: readings of two runs are not of one machine's mood."""
     lines = [result.as_json() for result in results]
     write_json(JSON_FILE, lines)
-    draw(lines)
+    if any(line["against"] for line in lines):  # orchestration alone has nobody to be faster than
+        draw(lines)
 
 
 def draw(lines: Sequence[dict[str, object]]) -> None:
