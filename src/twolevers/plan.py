@@ -17,6 +17,7 @@ from twolevers.options import (
     FROM_SETTINGS,
     FineTuneOptions,
     GenerationOptions,
+    Group,
     RunOptions,
     build_options,
     flag,
@@ -196,9 +197,9 @@ def changed_options(
     return FineTuneOptions.model_validate(options)
 
 
-def flat_options(options: FineTuneOptions) -> dict[str, Any]:
+def flat_options(options: Group) -> dict[str, Any]:
     """Every option by its own name, groups aside."""
     return {
         name: getattr(getattr(options, group) if group else options, name)
-        for group, name, _ in option_fields()
+        for group, name, _ in option_fields(type(options))
     }

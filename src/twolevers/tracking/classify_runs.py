@@ -17,12 +17,12 @@ from twolevers.classification.plan import (
 from twolevers.classification.records import ClassificationRun, LabelledData
 from twolevers.errors import NO_ROOM, RunStopped, no_room
 from twolevers.files import read_json, write_json
-from twolevers.options import option_fields
+from twolevers.plan import flat_options
 from twolevers.records import DatasetFile, WeightsFolder
 from twolevers.settings import Home, load_settings
 from twolevers.tracking import names
 from twolevers.tracking.mlflow_tracker import open_run
-from twolevers.tracking.pages import flow_run_page
+from twolevers.tracking.pages import flow_run_tags
 from twolevers.tracking.queries import find_flow_run
 from twolevers.tracking.run_tracker import MlflowTracker, Warn
 
@@ -51,7 +51,7 @@ def classification_run(
         home=home,
         settings=settings,
         name=plan.run_name,
-        params=_params(plan.options),
+        params=flat_options(plan.options),
         tags=_tags(plan, flow_run_id),
         resume=run_id,
         warn=warn,
@@ -110,21 +110,10 @@ def note_classify_inputs(
     )
 
 
-def _params(options: ClassifyOptions) -> dict[str, object]:
-    return {
-        name: getattr(getattr(options, group) if group else options, name)
-        for group, name, _ in option_fields(ClassifyOptions)
-    }
-
-
 def _tags(plan: ClassifyPlan, flow_run_id: str | None) -> dict[str, str]:
-    tags = {
+    return {
         "twolevers.device": plan.device.name,
         names.HARDWARE: plan.device.hardware,
         names.THREADS: str(plan.device.threads),
+        **flow_run_tags(flow_run_id),
     }
-    if flow_run_id:
-        tags[names.PREFECT_FLOW_RUN_ID] = flow_run_id
-        if page := flow_run_page(flow_run_id):
-            tags[names.PREFECT_FLOW_RUN_URL] = page
-    return tags

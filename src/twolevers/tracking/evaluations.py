@@ -34,7 +34,7 @@ from twolevers.records import (
 from twolevers.settings import Home, load_settings
 from twolevers.tracking import names
 from twolevers.tracking.mlflow_tracker import open_run
-from twolevers.tracking.pages import flow_run_page
+from twolevers.tracking.pages import flow_run_tags
 from twolevers.tracking.queries import find_flow_run, find_run
 from twolevers.tracking.run_info import RunInfo
 from twolevers.tracking.run_tracker import MlflowTracker, Warn
@@ -252,8 +252,4 @@ def _tags(evaluated: Evaluated, hardware: str, flow_run_id: str | None) -> dict[
     tags = {"twolevers.device": evaluated.options.device, names.HARDWARE: hardware}
     if evaluated.run_id:
         tags[names.EVALUATION_OF] = evaluated.run_id
-    if flow_run_id:
-        tags[names.PREFECT_FLOW_RUN_ID] = flow_run_id
-        if page := flow_run_page(flow_run_id):
-            tags[names.PREFECT_FLOW_RUN_URL] = page
-    return tags
+    return tags | flow_run_tags(flow_run_id)

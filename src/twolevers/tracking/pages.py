@@ -6,6 +6,7 @@ import os
 
 from twolevers.errors import TwoleversError
 from twolevers.settings import Home, load_settings
+from twolevers.tracking import names
 
 
 def run_page(run_id: str, server: str | None) -> str | None:
@@ -30,3 +31,13 @@ def flow_run_page(flow_run_id: str | None) -> str | None:
     """Address of a flow run's page, None where no address is set that outlives the run."""
     address = os.environ.get("PREFECT_UI_URL")
     return f"{address.rstrip('/')}/runs/flow-run/{flow_run_id}" if address and flow_run_id else None
+
+
+def flow_run_tags(flow_run_id: str | None) -> dict[str, str]:
+    """By what an MLflow run is known as a flow run's: its id, and its page where there is one."""
+    if not flow_run_id:
+        return {}
+    tags = {names.PREFECT_FLOW_RUN_ID: flow_run_id}
+    if page := flow_run_page(flow_run_id):
+        tags[names.PREFECT_FLOW_RUN_URL] = page
+    return tags

@@ -23,7 +23,7 @@ from twolevers.records import DatasetFile, FineTuneRun, TokenisedData, WeightsFo
 from twolevers.settings import Home, load_settings
 from twolevers.tracking import names
 from twolevers.tracking.mlflow_tracker import attach_run, open_run
-from twolevers.tracking.pages import flow_run_page
+from twolevers.tracking.pages import flow_run_tags
 from twolevers.tracking.queries import find_flow_run, find_run
 from twolevers.tracking.run_tracker import MlflowTracker, Warn
 
@@ -257,16 +257,12 @@ def run_to_continue(resume_from: str) -> str:
 
 
 def _tags(plan: Plan, flow_run_id: str | None) -> dict[str, str]:
-    tags = {
+    return {
         "twolevers.device": plan.device.name,
         names.HARDWARE: plan.device.hardware,
         names.THREADS: str(plan.device.threads),
+        **flow_run_tags(flow_run_id),
     }
-    if flow_run_id:
-        tags[names.PREFECT_FLOW_RUN_ID] = flow_run_id
-        if page := flow_run_page(flow_run_id):
-            tags[names.PREFECT_FLOW_RUN_URL] = page
-    return tags
 
 
 def _link_folder(source: Path, target: Path) -> None:

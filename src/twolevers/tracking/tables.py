@@ -14,16 +14,12 @@ from twolevers.run_times import RunTimes
 from twolevers.settings import Home, load_settings
 from twolevers.tracking import names
 from twolevers.tracking.mlflow_tracker import open_run
-from twolevers.tracking.pages import flow_run_page
+from twolevers.tracking.pages import flow_run_tags
 
 
 def track_table(table: RunTimes, not_measured: Sequence[str], flow_run_id: str | None) -> str:
     """Id of the MLflow run that holds the table: as cells, as a page and as a picture."""
-    tags = {names.FINGERPRINT: table.fingerprint}
-    if flow_run_id:
-        tags[names.PREFECT_FLOW_RUN_ID] = flow_run_id
-        if page := flow_run_page(flow_run_id):
-            tags[names.PREFECT_FLOW_RUN_URL] = page
+    tags = {names.FINGERPRINT: table.fingerprint, **flow_run_tags(flow_run_id)}
     with (
         open_run(
             home=Home(),
