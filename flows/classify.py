@@ -18,6 +18,7 @@ from tasks.notify import link_to_mlflow
 from tasks.output import output_in_log
 from tasks.progress import run_warning
 from tasks.slot import device_slot
+from tasks.tags import untagged_stages
 from twolevers.classification.options import (
     DATASET,
     ClassifierRunOptions,
@@ -70,6 +71,7 @@ def classify(
     try:
         with (
             output_in_log(),
+            untagged_stages(),
             classification_run(asked, flow_run_id=flow_run.id, warn=run_warning()) as opened,
         ):
             link_to_mlflow(opened, mlflow_address())

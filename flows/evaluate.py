@@ -21,6 +21,7 @@ from tasks.notify import link_to_mlflow
 from tasks.output import output_in_log
 from tasks.progress import run_warning
 from tasks.slot import device_slot
+from tasks.tags import untagged_stages
 from tasks.tokenise import tokenise
 from twolevers.errors import RunStopped
 from twolevers.evaluation.judge_options import JudgeOptions, check_options
@@ -76,6 +77,7 @@ def evaluate(
     try:
         with (
             output_in_log(),
+            untagged_stages(),
             evaluation_run(evaluated, flow_run_id=flow_run.id, warn=run_warning()) as opened,
         ):
             link_to_mlflow(opened, mlflow_address())

@@ -21,6 +21,7 @@ from tasks.output import output_in_log
 from tasks.progress import run_warning
 from tasks.report import report
 from tasks.slot import device_slot
+from tasks.tags import untagged_stages
 from tasks.tokenise import tokenise
 from twolevers.errors import RunStopped
 from twolevers.options import (
@@ -98,6 +99,7 @@ def fine_tune(
     try:
         with (
             output_in_log(),
+            untagged_stages(),
             fine_tune_run(
                 asked, flow_run_id=flow_run.id, resume_from=resume_from, warn=run_warning()
             ) as opened,

@@ -26,7 +26,6 @@ from twolevers.tracking.store import open_store, prepare_store
 IMPORTED_LATE = (
     "flows.fine_tune",
     "torch._dynamo",  # PyTorch's optimizers
-    "rouge_score.rouge_scorer",
     "sacrebleu.metrics",
     "matplotlib.figure",
 )
@@ -127,6 +126,7 @@ def prefect_ready(
             from prefect.exceptions import CancelledRun
 
             from flows.terminal import shown
+            from tasks.tags import TAG
 
             prepare()
             prepare_store(home, load_settings())
@@ -134,7 +134,7 @@ def prefect_ready(
                 import_module(module)
         wait_until_ready()
         try:
-            with shown(), tags("twolevers"):  # as automations.yaml knows our runs
+            with shown(), tags(TAG):
                 yield
         except CancelledRun as stopped:
             raise RunStopped(str(stopped)) from stopped

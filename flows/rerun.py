@@ -14,6 +14,7 @@ from tasks.notify import link_to_mlflow
 from tasks.output import output_in_log
 from tasks.progress import run_warning
 from tasks.rerun import compare_runs
+from tasks.tags import untagged_stages
 from twolevers.errors import RunStopped
 from twolevers.tracking.rerun import Comparison, check_weights, find_original
 from twolevers.tracking.runs import fine_tune_run
@@ -41,6 +42,7 @@ def rerun(run: str = "latest") -> Comparison | State[Comparison]:
     try:
         with (
             output_in_log(),
+            untagged_stages(),
             fine_tune_run(
                 options, flow_run_id=flow_run.id, rerun_of=original.run_id, warn=run_warning()
             ) as opened,

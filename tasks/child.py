@@ -19,6 +19,8 @@ from prefect.client.orchestration import get_client
 from prefect.runtime import task_run
 from prefect.states import Crashed, State
 
+from tasks.tags import TAG
+
 STOP_SECONDS = 60.0
 """Longest time that a child gets for its checkpoint."""
 ALONE_SECONDS = 3.0
@@ -37,7 +39,7 @@ def run_child(module: str, name: str, parameters: dict[str, Any]) -> State[Any]:
             flow,
             parameters=flow.serialize_parameters(parameters),
             parent_task_run_id=task_run.id,
-            tags=["twolevers"],  # as automations.yaml knows our runs
+            tags=[TAG],
         )
         process = subprocess.Popen(
             [sys.executable, "-m", "prefect.engine", str(child.id)],

@@ -6,6 +6,8 @@ import json
 import math
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from rouge_score.rouge_scorer import RougeScorer
 from rouge_score.tokenizers import DefaultTokenizer
 
@@ -88,10 +90,20 @@ def test_rouge_l(reference: str, answer: str, value: float) -> None:
     assert rouge_l([reference], [answer]) == pytest.approx(value)
 
 
+@given(
+    st.lists(st.sampled_from(["a", "b", "c", "d", "e"]), max_size=40),
+    st.lists(st.sampled_from(["a", "b", "c", "d", "f"]), max_size=40),
+)
+def test_rouge_of_any_two_sequences_is_the_librarys(wanted: list[str], said: list[str]) -> None:
+    reference, answer = " ".join(wanted), " ".join(said)
+    expected = RougeScorer(["rougeL"]).score(reference, answer)["rougeL"].fmeasure
+    assert rouge_l([reference], [answer]) == pytest.approx(expected)
+
+
 def test_rouge_on_plain_english_is_the_librarys() -> None:
     reference, answer = SIMILE[0] * 3, "It's the FAST_car no. 7: 3.5 km/h, e-mail; " + SIMILE[1]
     expected = RougeScorer(["rougeL"]).score(reference, answer)["rougeL"].fmeasure
-    assert rouge_l([reference], [answer]) == expected
+    assert rouge_l([reference], [answer]) == pytest.approx(expected)
     assert words(answer) == DefaultTokenizer().tokenize(answer)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import sqlite3
 from pathlib import Path
@@ -80,6 +81,15 @@ def test_checkpoint_loads_in_transformers(summary: dict[str, Any]) -> None:
         hidden = ours(batch.input_ids, batch.positions, causal_within(batch.lengths))
         expected = theirs(batch.input_ids.unsqueeze(0)).logits.squeeze(0)
         torch.testing.assert_close(ours.logits(hidden), expected, atol=1e-4, rtol=0)
+
+
+def test_flow_run_bears_the_tag_and_its_stages_none(done: tuple[Command, str]) -> None:
+    with sqlite3.connect(done[0].home / ".prefect" / "prefect.db") as database:
+        flow_runs = database.execute("select tags from flow_run").fetchall()
+        stages = database.execute("select tags from task_run").fetchall()
+    assert [json.loads(tags) for (tags,) in flow_runs] == [["twolevers"]]
+    assert len(stages) > 5
+    assert {tags for (tags,) in stages} == {"[]"}  # each would cost a question to the server
 
 
 def test_run_is_tracked(done: tuple[Command, str], summary: dict[str, Any]) -> None:
