@@ -11,6 +11,7 @@ from twolevers.errors import InputError, Problem, RunStopped
 from twolevers.evaluation.frames import answers_frame
 from twolevers.evaluation.judge import JudgeResult
 from twolevers.files import write_json
+from twolevers.generation.answers import read_answers
 from twolevers.models.catalog import MODELS, find_model
 from twolevers.models.weights import read_config
 from twolevers.options import (
@@ -39,6 +40,7 @@ from twolevers.tracking.queries import find_flow_run, find_run
 from twolevers.tracking.run_info import RunInfo
 from twolevers.tracking.run_tracker import MlflowTracker, Warn
 from twolevers.tracking.runs import Inputs, kept_inputs, read_run_options
+from twolevers.tracking.traces import ScoredAnswer, computed
 
 G = TypeVar("G", bound=Group)
 # Not the names of a fine-tuning's files: nobody is to go on with an evaluation.
@@ -217,6 +219,21 @@ def note_evaluation(
     )
     tracker.log_table(answers_frame(responses), "responses.json")
     tracker.log_file(responses.path)
+    if judge is None:  # else the judge's stage has done it, with its scores
+        tracker.log_answers(
+            responses.role,
+            [
+                ScoredAnswer(
+                    one.instruction,
+                    one.input,
+                    one.model_response,
+                    one.output,
+                    computed(one.output, one.model_response),
+                    one.kind,
+                )
+                for one in read_answers(responses)
+            ],
+        )
     evaluation = Evaluation(
         mlflow_run_id=run.run_id,
         what=evaluated.what,

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import pandas as pd
+
 from twolevers.evaluation.judge import Judged, JudgeResult
 from twolevers.settings import Home, load_settings
 from twolevers.tracking.mlflow_tracker import attach_run
+from twolevers.tracking.traces import ScoredAnswer, Verdict, computed
 from twolevers.tracking.values import clean_key
 
 
@@ -14,7 +17,7 @@ def track_judged(run_id: str, judged: Judged, against: str | None = None) -> Non
     """Metrics, tags and table of a judgement, in the run that it is of.
 
     Metrics lie under `judge/`, those of a comparison under `judge/against/ID/`. A later judgement
-    replaces the metrics and tags of an earlier one; tables stay, one a judge.
+    replaces the metrics, tags and traces of an earlier one; tables stay, one a judge.
 
     Args:
         against: id of another run that it was compared with.
@@ -35,6 +38,23 @@ def track_judged(run_id: str, judged: Judged, against: str | None = None) -> Non
             }
         )
         tracker.log_table(judged.table, f"{folder}/{name}.json")
+    owners = [run_id] * len(result.sets) if against is None else [against, run_id]
+    for of, owner in zip(result.sets, owners, strict=True):
+        with attach_run(home=Home(), settings=load_settings(), run_id=owner) as tracker:
+            tracker.log_answers(of if against is None else "tuned", _answers(judged, of))
+
+
+def _answers(judged: Judged, of: str) -> list[ScoredAnswer]:
+    """The answers of one set with what the judge made of them, and what needs no judge."""
+    answers = []
+    for row in judged.table.to_dict("records"):
+        verdicts = computed(row["output"], row[of])
+        if not pd.isna(score := row[f"{of}_score"]):
+            reason, judge = row[f"{of}_reason"], judged.result.judge.model
+            verdicts["judge"] = Verdict(float(score), reason, judge)
+        asked = row["instruction"], row["input"]
+        answers.append(ScoredAnswer(*asked, row[of], row["output"], verdicts, row["kind"]))
+    return answers
 
 
 def _figures(result: JudgeResult) -> Iterator[tuple[str, float]]:

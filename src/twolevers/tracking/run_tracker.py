@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import json
 import tempfile
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +20,7 @@ from twolevers.files import write_json
 from twolevers.records import DatasetFile, TokenisedData
 from twolevers.settings import Home
 from twolevers.time_limit import within
-from twolevers.tracking import artifacts, names, registry
+from twolevers.tracking import artifacts, names, registry, traces
 from twolevers.tracking.curves import metric_history
 from twolevers.tracking.leftovers import FILES_NAME, keep_file, send_files
 from twolevers.tracking.store import Store
@@ -62,6 +62,8 @@ class MlflowTracker:
         self.page = store.run_page(self.run_id)
         """Address of the run in the UI; without a server the part after the server's address."""
         self._client, self._warn, self._upload_seconds = store.client, warn, upload_seconds
+        self._experiment_id: str = run.info.experiment_id
+        self._kind, self._name = run.data.tags.get(names.KIND), run.info.run_name
         self._lock = home.mlflow / ".registry.lock"
         self._artifacts = artifacts.local_path(run.info.artifact_uri)
         self._tables: list[dict[str, str]] = json.loads(
@@ -134,6 +136,19 @@ class MlflowTracker:
         if entry not in self._tables:
             self._tables.append(entry)
             self.set_tags({"mlflow.loggedArtifacts": json.dumps(self._tables)})
+
+    def log_answers(self, role: str, answers: Sequence[traces.ScoredAnswer]) -> None:
+        """Answers of the base or of the tuned model as MLflow's evaluation pages show them, in
+        place of those of before: in this run if it is an evaluation, else in one beside it."""
+
+        def log() -> None:
+            run_id = self.run_id
+            if self._kind != names.EVALUATION:
+                place = self._client, self._experiment_id, self.run_id
+                run_id = traces.run_of_answers(*place, role, self._name)
+            traces.log_answers(self._client, self._experiment_id, run_id, answers)
+
+        self._try("its answers do not stand in MLflow's evaluation pages", log)
 
     def log_dataset_input(self, dataset: DatasetFile, data: TokenisedData | LabelledData) -> None:
         """The data set as an input of the run: name, source, hash and counts."""
