@@ -1,7 +1,8 @@
 """Answers as traces with assessments: what MLflow's pages for evaluations show and compare.
 
 `mlflow.genai.evaluate` makes the same, one request for every assessment; here a trace and all of
-its assessments are one, and the spans of all traces another.
+its assessments are one, and the spans of all traces another. As there, a trace lasts 0 s: it is made
+when the answer has long been given, and MLflow knows no trace without an end.
 """
 
 from __future__ import annotations
@@ -117,7 +118,6 @@ def _trace(answer: ScoredAnswer, experiment_id: str, run_id: str) -> tuple[Trace
         trace_id=trace_id,
         trace_location=TraceLocation.from_experiment_id(experiment_id),
         request_time=now // 1_000_000,
-        execution_duration=0,
         state=TraceState.OK,
         request_preview=question[:PREVIEW],
         response_preview=text[:PREVIEW],
