@@ -1,7 +1,7 @@
 """Takes the README's pictures of both web interfaces: `python docs/take_pictures.py`.
 
-Needs `make up` running over this home with a finished run in it, and Chromium. Opens the newest run,
-its answers where it was judged, and the form of `fine-tune`, and writes docs/mlflow-run.png,
+Needs `make up` running over this home with a finished run in it, and Chromium. Opens the newest
+run, its answers where it was judged, and the form of `fine-tune`, and writes docs/mlflow-run.png,
 mlflow-answers.png, prefect-run.png and prefect-form.png.
 """
 

@@ -1,8 +1,8 @@
 """Answers as traces with assessments: what MLflow's pages for evaluations show and compare.
 
 `mlflow.genai.evaluate` makes the same, one request for every assessment; here a trace and all of
-its assessments are one, and the spans of all traces another. As there, a trace lasts 0 s: it is made
-when the answer has long been given, and MLflow knows no trace without an end.
+its assessments are one, and the spans of all traces another. As there, a trace lasts 0 s: it is
+made when the answer has long been given, and MLflow knows no trace without an end.
 """
 
 from __future__ import annotations
