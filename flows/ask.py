@@ -15,6 +15,8 @@ from twolevers.models.fetch import fetch_weights
 from twolevers.options import FineTuneOptions, GenerationOptions
 from twolevers.progress import Silent
 from twolevers.settings import Home, load_settings
+from twolevers.tracking import names
+from twolevers.tracking.kinds import check_kind, check_model
 from twolevers.tracking.queries import find_run
 from twolevers.tracking.run_info import RunInfo
 from twolevers.tracking.runs import read_run_options
@@ -67,7 +69,9 @@ def find_asked(run: str, *, base: bool) -> Asked:
         InputError: no such run, a run without a checkpoint.
     """
     home = writable_home()
-    found = find_run(run, home, load_settings())
+    found = check_kind(find_run(run, home, load_settings()), run, names.FINE_TUNE, where="--run")
+    if not base:
+        check_model(found, run, where="--run")
     # A checkpoint folder that belongs to no run has no options: it is asked as the chapter does.
     trained = read_run_options(found.folder) if found.folder else FineTuneOptions()
     if not base:

@@ -25,6 +25,7 @@ from twolevers.errors import InputError, Problem
 from twolevers.options import flag
 from twolevers.settings import load_settings
 from twolevers.tracking import names
+from twolevers.tracking.kinds import check_kind, no_checkpoint
 from twolevers.tracking.queries import find_run, read_summary
 from twolevers.tracking.run_info import RunInfo
 
@@ -72,10 +73,12 @@ def ask_classifier(run: str, texts: Sequence[str], given: Mapping[str, Any], as_
         )
         raise InputError([Problem(flag(name), given[name], what, way_out) for name in unused])
     found = find_run(run, writable_home(), load_settings(), kind=names.CLASSIFY)
+    check_kind(found, run, names.CLASSIFY, where="--run")
     if not texts:
         summary = read_summary(found) if found.run_id else {}
         if "scores" not in summary:
-            what, way_out = "holds no figures of a classification", "see them by `twolevers show`"
+            what = f"has no figures: {f'it is {found.status}' if found.run_id else 'it is no run'}"
+            way_out = "choose from: twolevers runs --kind classify"
             raise InputError(Problem("--run", run, what, way_out))
         print_classification(summary, as_json)
         return
@@ -100,9 +103,7 @@ def ask_classifier(run: str, texts: Sequence[str], given: Mapping[str, Any], as_
 
 def _checkpoint(found: RunInfo, run: str) -> Path:
     if found.checkpoint is None:
-        what = f"the run {found.run_id} has no classifier on this machine (it is {found.status})"
-        way_out = "name a run that finished, or train one: twolevers classify"
-        raise InputError(Problem("--run", run, what, way_out))
+        raise no_checkpoint(found, run, "--run")
     return found.checkpoint
 
 

@@ -26,6 +26,7 @@ from twolevers.report.classification_pictures import confusion_picture
 from twolevers.report.texts import shown
 from twolevers.settings import Home, load_settings
 from twolevers.tracking.mlflow_tracker import attach_run
+from twolevers.tracking.kinds import check_model
 from twolevers.tracking.queries import find_run
 from twolevers.tracking.runs import kept_inputs, read_run_options
 
@@ -54,10 +55,10 @@ def show_label_scores(
     if problems:
         raise InputError(problems)
     home = writable_home()
-    found = find_run(run, home, load_settings())
+    found = check_model(find_run(run, home, load_settings()), run, where="--run")
     inputs = kept_inputs(found.folder) if found.folder and found.run_id else None
     if found.run_id is None or found.folder is None or inputs is None or not found.checkpoint:
-        what = "has no data or no checkpoint on this machine"
+        what = "has no data on this machine"
         raise InputError(Problem("--run", run, what, "choose from `twolevers runs`"))
     trained = read_run_options(found.folder)
     device = find_device(given.get("device", "auto"))

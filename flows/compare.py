@@ -18,6 +18,8 @@ from twolevers.report.comparison_page import comparison_html
 from twolevers.report.table import runs_text
 from twolevers.report.texts import seconds_text
 from twolevers.settings import load_settings
+from twolevers.tracking import names
+from twolevers.tracking.kinds import check_kind
 from twolevers.tracking.queries import find_run
 from twolevers.tracking.timings import list_timings
 
@@ -34,7 +36,8 @@ def compare(runs: Sequence[str], as_json: bool, output: Path | None = None) -> N
         InputError: no such run, one without a two-epoch time, or fewer than two.
     """
     home, settings = writable_home(), load_settings()
-    found = [find_run(run, home, settings) for run in runs]
+    kinds = (names.FINE_TUNE, names.CLASSIFY)
+    found = [check_kind(find_run(run, home, settings), run, *kinds) for run in runs]
     timed = find_timed(list_timings(home, settings), found)
     pairs = differences(timed)
     if output:

@@ -8,6 +8,7 @@ from flows.ask import checkpoint_of
 from twolevers.environment import writable_home
 from twolevers.models.export import export_model
 from twolevers.settings import load_settings
+from twolevers.tracking.kinds import check_model
 from twolevers.tracking.queries import find_run
 
 
@@ -17,7 +18,7 @@ def export_run(run: str, form: str, output: Path, force: bool) -> None:
     Raises:
         InputError: no such run, one without a checkpoint, or an output that cannot be written.
     """
-    found = find_run(run, writable_home(), load_settings())
+    found = check_model(find_run(run, writable_home(), load_settings()), run, where="--run")
     checkpoint = checkpoint_of(found, run)
     name = f"{found.model} fine-tuned" if found.model else "GPT-2 fine-tuned"
     export_model(checkpoint, form, output, name=name, force=force)

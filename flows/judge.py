@@ -21,7 +21,9 @@ from twolevers.evaluation.statistics import Interval
 from twolevers.generation.answers import Answer, read_answer_file
 from twolevers.progress import Progress, Silent
 from twolevers.settings import load_settings
+from twolevers.tracking import names
 from twolevers.tracking.judged import track_judged
+from twolevers.tracking.kinds import check_kind
 from twolevers.tracking.queries import find_run
 from twolevers.tracking.run_info import RunInfo
 
@@ -38,7 +40,8 @@ def judge(runs: Sequence[str], options: JudgeOptions, as_json: bool) -> None:
         raise InputError(Problem("--run", None, f"{len(runs)} runs", "give one run, or two"))
     home, settings = writable_home(), load_settings()
     options = check_options(options)
-    found = [find_run(run, home, settings) for run in runs]
+    kinds = (names.FINE_TUNE, names.EVALUATION)
+    found = [check_kind(find_run(run, home, settings), run, *kinds, where="--run") for run in runs]
     sets = _of_one(found[0], runs[0]) if len(found) == 1 else _of_two(found, runs)
     try:
         with nullcontext(Silent()) if as_json else _progress() as progress:

@@ -15,6 +15,7 @@ from twolevers.report.write import REPORT_FILE
 from twolevers.settings import Home, Settings
 from twolevers.tracking import names
 from twolevers.tracking.curves import fetch_files, read_curves
+from twolevers.tracking.kinds import check_kind
 from twolevers.tracking.queries import find_run, read_summary
 from twolevers.tracking.run_info import RunInfo
 
@@ -29,7 +30,7 @@ def report_again(run: str, output: Path | None, home: Home, settings: Settings) 
     Raises:
         InputError: no such run, one that has nothing to show, or a file that cannot be written.
     """
-    found = find_run(run, home, settings)
+    found = check_kind(find_run(run, home, settings), run, names.FINE_TUNE, names.CLASSIFY)
     if found.folder and found.tags.get(names.KIND) == names.CLASSIFY:
         return write_output(output or found.folder / REPORT_FILE, page_again(found.folder))
     reported = reported_run(found, home, settings)

@@ -34,6 +34,7 @@ from twolevers.records import (
 )
 from twolevers.settings import Home, load_settings
 from twolevers.tracking import names
+from twolevers.tracking.kinds import check_model
 from twolevers.tracking.mlflow_tracker import open_run
 from twolevers.tracking.pages import flow_run_tags
 from twolevers.tracking.queries import find_flow_run, find_run
@@ -45,7 +46,7 @@ from twolevers.tracking.traces import ScoredAnswer, computed
 G = TypeVar("G", bound=Group)
 # Not the names of a fine-tuning's files: nobody is to go on with an evaluation.
 ASKED_FILE = "evaluated.json"
-RESULT_FILE = "evaluation.json"
+RESULT_FILE = names.EVALUATION_FILE
 
 
 class Evaluated(Record):
@@ -139,11 +140,8 @@ def find_evaluated(
 
 def _of_run(found: RunInfo, what: str) -> tuple[FineTuneOptions, Inputs | None]:
     """How a run's or a checkpoint's model is asked, and the data that the run kept."""
-    checkpoint = found.checkpoint
-    if checkpoint is None:
-        raise InputError(
-            Problem("run", what, "has no checkpoint on this machine", "choose from: twolevers runs")
-        )
+    checkpoint = check_model(found, what).checkpoint
+    assert checkpoint is not None
     if found.run_id is None or found.folder is None:
         return FineTuneOptions(model=_model_of(checkpoint), weights=str(checkpoint)), None
     options = read_run_options(found.folder)

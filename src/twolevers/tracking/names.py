@@ -26,6 +26,13 @@ EVALUATION = "evaluation"
 ANSWERS = "answers"
 ROLE = "twolevers.role"
 """Which of a fine-tuning's models: of `ROLES`."""
+LISTED = (FINE_TUNE, CLASSIFY, EVALUATION)
+"""Kinds that users start a run of; a run-time table is drawn from such."""
+STARTED_BY = {
+    FINE_TUNE: "twolevers fine-tune, or make run",
+    CLASSIFY: "twolevers classify",
+    EVALUATION: "twolevers evaluate",
+}
 ERROR = "twolevers.error"
 FINGERPRINT = "twolevers.fingerprint"
 WORKLOAD = "twolevers.workload"
@@ -43,10 +50,14 @@ EVALUATION_OF = "twolevers.evaluation_of"
 """Id of the run whose model an evaluation is of."""
 DESCRIPTION = "mlflow.note.content"
 SUMMARY_FILE = "summary.json"
+EVALUATION_FILE = "evaluation.json"
 OPTIONS_FILE = "options.json"
 CLASSIFY_OPTIONS_FILE = "classify-options.json"
 REGISTERED = "twolevers.registered"
 """Name and number of the model version that a run became."""
+
+TEST_ACCURACY = "final/test_accuracy"
+"""Of a classification, on its test split."""
 
 
 def score_metric(role: str, score: str) -> str:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
+from heapq import merge
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,17 +13,24 @@ from twolevers.errors import InputError, Problem
 from twolevers.files import read_json
 from twolevers.settings import Home, Settings, load_settings
 from twolevers.tracking import names
-from twolevers.tracking.run_info import RunInfo, moment, run_info
-from twolevers.tracking.store import Store, open_store
+from twolevers.tracking.lookup import (
+    SHORTEST_PREFIX,
+    all_runs,
+    by_flow_run,
+    find_by_folder,
+    find_by_id,
+    kind_filter,
+)
+from twolevers.tracking.run_info import RunInfo, run_info
+from twolevers.tracking.store import open_store
 
 if TYPE_CHECKING:
     import pandas as pd
-    from mlflow.entities import Run
 
 LATEST = "latest"
-SHORTEST_PREFIX = 4
 COLUMNS = (
     "run_id",
+    "kind",
     "name",
     "status",
     "model",
@@ -34,6 +42,8 @@ COLUMNS = (
     "val_loss_tuned",
     "exact_match_base",
     "exact_match_tuned",
+    "test_accuracy",
+    "evaluation_of",
     "fingerprint",
     "prefect_flow_run_id",
     "checkpoint",
@@ -50,12 +60,12 @@ def find_run(run: str, home: Home, settings: Settings, *, kind: str = names.FINE
     wanted = run.strip()
     store = open_store(home, settings)
     if wanted.lower() == LATEST:
-        newest = next(_all_runs(store, _kind_filter(kind), pages_of=1), None)
+        newest = next(all_runs(store, kind_filter(kind), pages_of=1), None)
         if newest is None:
             raise _none_yet(run, kind)
         return run_info(newest, home)
     looks_like_path = wanted.startswith((".", "~", "/")) or "/" in wanted or "\\" in wanted
-    if not looks_like_path and (found := _find_by_id(wanted, store)):
+    if not looks_like_path and (found := find_by_id(wanted, store)):
         return run_info(found, home)
     try:
         folder = Path(wanted).expanduser()
@@ -63,12 +73,12 @@ def find_run(run: str, home: Home, settings: Settings, *, kind: str = names.FINE
     except (RuntimeError, OSError, ValueError):  # ~nobody, a name too long for a file
         exists = False
     if exists:
-        return _find_by_folder(folder, home, store)
+        return find_by_folder(folder, home, store)
     if looks_like_path:
         raise InputError(
             Problem("run", run, "there is no such folder", "see the runs there are: twolevers runs")
         )
-    if next(_all_runs(store, _kind_filter(kind), pages_of=1), None) is None:
+    if not any(next(all_runs(store, kind_filter(k), pages_of=1), None) for k in names.LISTED):
         raise _none_yet(run, kind)
     what = "no run has this id, and there is no such folder"
     if len(wanted) < SHORTEST_PREFIX:
@@ -79,7 +89,7 @@ def find_run(run: str, home: Home, settings: Settings, *, kind: str = names.FINE
 def find_flow_run(flow_run_id: str, home: Home, settings: Settings) -> str | None:
     """Id of the MLflow run that a Prefect flow run worked on, None where there is none."""
     store = open_store(home, settings)
-    found = _by_flow_run(store, flow_run_id.lower())
+    found = by_flow_run(store, flow_run_id.lower())
     return str(found[0].info.run_id) if found else None
 
 
@@ -98,52 +108,64 @@ def finished_runs(
         fingerprint: of this workload alone.
     """
     store = open_store(home, settings)
-    condition = f"{_kind_filter(kind)} AND attributes.status = 'FINISHED'"
+    condition = f"{kind_filter(kind)} AND attributes.status = 'FINISHED'"
     if model:
         condition += f" AND params.model = '{model}'"
     if fingerprint:
         condition += f" AND tags.`{names.FINGERPRINT}` = '{fingerprint}'"
-    for run in _all_runs(store, condition, pages_of=20):
+    for run in all_runs(store, condition, pages_of=20):
         yield run_info(run, home)
 
 
-def list_runs(home: Home, settings: Settings, limit: int | None = None) -> pd.DataFrame:
-    """Fine-tunings that were not deleted, the newest first; what is not known is missing.
+def list_runs(
+    home: Home,
+    settings: Settings,
+    limit: int | None = None,
+    *,
+    kinds: Sequence[str] = (names.FINE_TUNE,),
+) -> pd.DataFrame:
+    """Runs of some kinds (fine-tunings) that were not deleted, the newest first; what is not known
+    or what a kind has not is missing.
 
     Columns as `COLUMNS`; `started` is in UTC, times in seconds, scores fractions from 0 to 1.
     """
     import pandas as pd
 
     store = open_store(home, settings)
-    rows: list[dict[str, object]] = []
-    for run in _all_runs(store, _kind_filter(), pages_of=min(limit or 1000, 1000)):
-        if limit is not None and len(rows) >= limit:
-            break
-        info = run_info(run, home)
-        rows.append(
-            {
-                "run_id": info.run_id,
-                "name": info.name,
-                "status": info.status,
-                "model": info.model,
-                "device": info.device,
-                "precision": info.precision,
-                "started": info.started,
-                "two_epoch_seconds": info.metrics.get("two_epoch_seconds"),
-                **{
-                    f"{score}_{role}": info.metrics.get(names.score_metric(role, score))
-                    for score in ("val_loss", "exact_match")
-                    for role in names.ROLES
-                },
-                "fingerprint": info.fingerprint,
-                "prefect_flow_run_id": info.prefect_flow_run_id,
-                "checkpoint": str(info.checkpoint) if info.checkpoint else None,
-            }
-        )
+    page = min(limit or 1000, 1000)
+    # One search a kind: MLflow's language has no "or".
+    found = [all_runs(store, kind_filter(kind), pages_of=page) for kind in kinds]
+    newest = merge(*found, key=lambda run: -run.info.start_time)
+    rows = [_row(run_info(run, home)) for run in islice(newest, limit)]
     table = pd.DataFrame(rows, columns=list(COLUMNS))
-    numbers = [name for name in COLUMNS if name.startswith(("two_", "val_", "exact_"))]
+    prefixes = ("two_", "val_", "exact_", "test_")
+    numbers = [name for name in COLUMNS if name.startswith(prefixes)]
     table[numbers] = table[numbers].astype("float64")
     return table
+
+
+def _row(info: RunInfo) -> dict[str, object]:
+    return {
+        "run_id": info.run_id,
+        "kind": info.kind,
+        "name": info.name,
+        "status": info.status,
+        "model": info.model,
+        "device": info.device,
+        "precision": info.precision,
+        "started": info.started,
+        "two_epoch_seconds": info.metrics.get("two_epoch_seconds"),
+        **{
+            f"{score}_{role}": info.metrics.get(names.score_metric(role, score))
+            for score in ("val_loss", "exact_match")
+            for role in names.ROLES
+        },
+        "test_accuracy": info.metrics.get(names.TEST_ACCURACY),
+        "evaluation_of": info.tags.get(names.EVALUATION_OF),
+        "fingerprint": info.fingerprint,
+        "prefect_flow_run_id": info.prefect_flow_run_id,
+        "checkpoint": str(info.checkpoint) if info.checkpoint else None,
+    }
 
 
 def empty_summary(info: RunInfo) -> dict[str, Any]:
@@ -171,21 +193,27 @@ def empty_summary(info: RunInfo) -> dict[str, Any]:
 def read_summary(info: RunInfo) -> dict[str, Any]:
     """The summary that the run wrote, its status as it is now; partial while unfinished."""
     summary = empty_summary(info)
-    written = _written_here(info) or _written_elsewhere(info)
+    written = read_written(info, names.SUMMARY_FILE)
     # Where the run's checkpoint lies may have changed since, what it came to not.
     here = {key: summary[key] for key in ("status", "checkpoint") if summary[key]}
     return summary | written | here
 
 
-def _written_here(info: RunInfo) -> dict[str, Any]:
+def read_written(info: RunInfo, name: str) -> dict[str, Any]:
+    """A JSON object that the run wrote, from its folder, its artifacts or a server's; empty where
+    it has not come so far. A checkpoint named in it is this machine's, or None."""
+    return _written_here(info, name) or _written_elsewhere(info, name)
+
+
+def _written_here(info: RunInfo, name: str) -> dict[str, Any]:
     for folder in (info.folder, info.artifacts):
-        file = folder / names.SUMMARY_FILE if folder else None
+        file = folder / name if folder else None
         if file and file.is_file() and (written := _read_object(file)):
             return written
     return {}
 
 
-def _written_elsewhere(info: RunInfo) -> dict[str, Any]:
+def _written_elsewhere(info: RunInfo, name: str) -> dict[str, Any]:
     """As the server keeps it that took the artifacts; its checkpoint is not on this machine."""
     settings = load_settings()
     if info.run_id is None or info.artifacts or not settings.tracking_uri:
@@ -195,11 +223,11 @@ def _written_elsewhere(info: RunInfo) -> dict[str, Any]:
     client = open_store(Home(), settings).client
     with tempfile.TemporaryDirectory() as folder:
         try:
-            file = client.download_artifacts(info.run_id, names.SUMMARY_FILE, folder)
+            file = client.download_artifacts(info.run_id, name, folder)
         except (MlflowException, OSError):  # a run that has not come so far
             return {}
         written = _read_object(Path(file))
-    return {**written, "checkpoint": None} if written else {}
+    return {**written, "checkpoint": None} if "checkpoint" in written else written
 
 
 def _read_object(file: Path) -> dict[str, Any]:
@@ -210,92 +238,6 @@ def _read_object(file: Path) -> dict[str, Any]:
     return written if isinstance(written, dict) else {}
 
 
-def _kind_filter(kind: str = names.FINE_TUNE) -> str:
-    return f"tags.`{names.KIND}` = '{kind}'"
-
-
-def _all_runs(store: Store, condition: str, *, pages_of: int = 1000) -> Iterator[Run]:
-    """Active runs of the experiment, the newest first."""
-    token = None
-    while True:
-        page = store.client.search_runs(
-            [store.experiment_id],
-            condition,
-            max_results=max(pages_of, 1),
-            order_by=["attributes.start_time DESC"],
-            page_token=token,
-        )
-        yield from page
-        token = page.token
-        if not token:
-            return
-
-
-def _find_by_id(wanted: str, store: Store) -> Run | None:
-    """By whole id or prefix; None when there is none.
-
-    Raises:
-        InputError: more than one run begins like that.
-    """
-    text = wanted.lower()
-    # Ids hold these alone; anything else would change the meaning of the search.
-    if len(text) < SHORTEST_PREFIX or not all(sign.isalnum() or sign == "-" for sign in text):
-        return None
-    found = {run.info.run_id: run for run in _by_flow_run(store, text)}
-    condition = f"attributes.run_id LIKE '{text}%'"
-    found |= {run.info.run_id: run for run in _all_runs(store, condition)}
-    if text in found:
-        return found[text]
-    if len(found) <= 1:
-        return next(iter(found.values()), None)
-    candidates = ", ".join(
-        f"{run_id} ({run.info.run_name}, {moment(run.info.start_time):%Y-%m-%d %H:%M})"
-        for run_id, run in list(found.items())[:10]
-    )
-    raise InputError(
-        Problem("run", wanted, f"means {len(found)} runs", f"choose one of {candidates}")
-    )
-
-
-def _by_flow_run(store: Store, text: str) -> list[Run]:
-    condition = f"tags.`{names.PREFECT_FLOW_RUN_ID}` LIKE '%{text}%'"
-    return [
-        run
-        for run in _all_runs(store, condition)
-        if any(
-            flow_run_id.startswith(text)
-            for flow_run_id in run.data.tags[names.PREFECT_FLOW_RUN_ID].split(",")
-        )
-    ]
-
-
-def _find_by_folder(folder: Path, home: Home, store: Store) -> RunInfo:
-    """The run whose folder or artifacts hold `folder`; without a run, the checkpoint alone."""
-    from mlflow.exceptions import MlflowException
-
-    place = folder.resolve()
-    is_checkpoint = (place / "config.json").is_file()
-    for root in (home.runs.resolve(), (home.mlflow / "artifacts").resolve()):
-        if root not in place.parents:
-            continue
-        try:
-            run = store.client.get_run(place.relative_to(root).parts[0])
-        except MlflowException:
-            continue
-        info = run_info(run, home)
-        return replace(info, checkpoint=place) if is_checkpoint else info
-    if is_checkpoint:
-        return RunInfo(run_id=None, name=place.name, checkpoint=place)
-    raise InputError(
-        Problem(
-            "run",
-            str(folder),
-            "is no checkpoint folder (it has no config.json)",
-            "give a folder in the Hugging Face layout, or a run id: twolevers runs",
-        )
-    )
-
-
 def _none_yet(run: str, kind: str) -> InputError:
-    start = "twolevers fine-tune, or make run" if kind == names.FINE_TUNE else f"twolevers {kind}"
-    return InputError(Problem("run", run, "there is no run yet", f"start one: {start}"))
+    start = f"start one: {names.STARTED_BY[kind]}"
+    return InputError(Problem("run", run, "there is no run yet", start))

@@ -23,6 +23,7 @@ from twolevers.records import (
 )
 from twolevers.settings import Home, load_settings
 from twolevers.tracking import names
+from twolevers.tracking.kinds import check_kind
 from twolevers.tracking.queries import (
     LATEST,
     find_flow_run,
@@ -136,6 +137,7 @@ def _can_be_here(run: RunInfo) -> bool:
 def _read(found: RunInfo, asked: str, home: Home) -> Original:
     if found.run_id is None:
         raise InputError(Problem("run", asked, "is no run's folder", "see `twolevers runs`"))
+    check_kind(found, asked, names.FINE_TUNE)
     folder = home.run_folder(found.run_id)
     options, inputs = read_run_options(folder), kept_inputs(folder)
     if inputs is None:

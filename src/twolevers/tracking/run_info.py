@@ -34,6 +34,11 @@ class RunInfo:
     """The checkpoint that was named, else the run's newest; None where none is on this disk."""
 
     @property
+    def kind(self) -> str | None:
+        """`fine-tune`, `classify`, `evaluation`, `run-time-table`; None of no run of ours."""
+        return self.tags.get(names.KIND)
+
+    @property
     def model(self) -> str | None:
         return self.params.get("model")
 

@@ -22,6 +22,7 @@ from twolevers.plan import Plan, changed_options, flat_options, make_plan, resum
 from twolevers.records import DatasetFile, FineTuneRun, TokenisedData, WeightsFolder
 from twolevers.settings import Home, load_settings
 from twolevers.tracking import names
+from twolevers.tracking.kinds import check_kind
 from twolevers.tracking.mlflow_tracker import attach_run, open_run
 from twolevers.tracking.pages import flow_run_tags
 from twolevers.tracking.queries import find_flow_run, find_run
@@ -240,6 +241,7 @@ def run_to_continue(resume_from: str) -> str:
         InputError: no such run, or one that has finished.
     """
     found = find_run(resume_from, Home(), load_settings())
+    check_kind(found, resume_from, names.FINE_TUNE, where="resume")
     if found.run_id is None:
         raise InputError(
             Problem("resume", resume_from, "is no run's checkpoint", "see `twolevers runs`")
