@@ -25,8 +25,8 @@ from twolevers.progress import Silent
 from twolevers.report.classification_pictures import confusion_picture
 from twolevers.report.texts import shown
 from twolevers.settings import Home, load_settings
-from twolevers.tracking.mlflow_tracker import attach_run
 from twolevers.tracking.kinds import check_model
+from twolevers.tracking.mlflow_tracker import attach_run
 from twolevers.tracking.queries import find_run
 from twolevers.tracking.runs import kept_inputs, read_run_options
 

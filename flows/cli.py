@@ -106,11 +106,12 @@ def datasets(json: AsJson = False) -> None:
 def runs(
     json: AsJson = False,
     limit: Annotated[int, typer.Option(min=1, help="newest runs shown")] = 20,
+    kind: Annotated[str | None, typer.Option(help="fine-tune, classify or evaluation")] = None,
 ) -> None:
-    """The runs there are, newest first."""
+    """The runs there are, newest first: fine-tunings, classifications, evaluations."""
     from flows import listings
 
-    listings.runs(json, limit)
+    listings.runs(json, limit, kind)
 
 
 @app.command()
@@ -122,9 +123,9 @@ def show(
     ] = False,
 ) -> None:
     """A run's summary."""
-    from flows import listings
+    from flows.show import show as print_run
 
-    listings.show(run, json, published)
+    print_run(run, json, published)
 
 
 @app.command()
@@ -182,9 +183,7 @@ def table(
     dataset: Annotated[
         str | None, typer.Option(help="with --measure: the data set (default: embedded)")
     ] = None,
-    runs: Annotated[
-        int | None, typer.Option(min=1, help="with --measure: timings a cell is to have")
-    ] = None,
+    runs: Annotated[int | None, typer.Option(min=1, help="with --measure: timings a cell")] = None,
     again: Annotated[
         bool, typer.Option("--again", help="with --measure: time every cell, measured or not")
     ] = False,
@@ -248,7 +247,7 @@ def clean(
     older_than: Annotated[
         float, typer.Option(min=0, help="runs and caches older than this [days]")
     ] = 7.0,
-    keep: Annotated[int, typer.Option(min=0, help="newest runs kept in any case")] = 10,
+    keep: Annotated[int, typer.Option(min=0, help="newest of each kind kept in any case")] = 10,
     yes: Annotated[bool, typer.Option("--yes", help="remove; without it only show")] = False,
 ) -> None:
     """Show what could go (old runs, caches, checkpoints), then remove it with --yes."""

@@ -11,24 +11,29 @@ from rich.table import Table
 
 from flows.terminal import console
 from twolevers.environment import writable_home
-from twolevers.errors import InputError, Problem
+from twolevers.errors import InputError, Problem, did_you_mean
 from twolevers.report.texts import seconds_text
 from twolevers.settings import load_settings
-from twolevers.tracking.run_info import RunInfo
+from twolevers.tracking import names
 
 FIXED = (
     "model",
     "name",
     "device",
     "run_id",
+    "kind",
+    "of",
     "chosen",
     "status",
-    "started",
-    "2 epochs",
-    "val loss",
     "match",
 )
 """Columns that never break; the others give way in a narrow terminal."""
+FIGURES = {
+    names.FINE_TUNE: ("2 epochs", "val loss", "match"),
+    names.EVALUATION: ("of", "val loss", "match"),
+    names.CLASSIFY: ("test acc.",),
+}
+"""The columns of runs that a kind of run can fill; those that none in a list can are left out."""
 
 
 def models(as_json: bool) -> None:
@@ -94,69 +99,63 @@ def datasets(as_json: bool) -> None:
     )
 
 
-def runs(as_json: bool, limit: int) -> None:
+def runs(as_json: bool, limit: int, kind: str | None = None) -> None:
+    """Runs of every kind, or of one.
+
+    Raises:
+        InputError: there is no such kind.
+    """
     from twolevers.tracking.queries import list_runs
 
-    frame = list_runs(writable_home(), load_settings(), limit)
+    if kind is not None and kind not in names.LISTED:
+        what = f"no such kind of run{did_you_mean(kind, names.LISTED)}"
+        raise InputError(Problem("--kind", kind, what, f"choose one of {', '.join(names.LISTED)}"))
+    kinds = names.LISTED if kind is None else (kind,)
+    frame = list_runs(writable_home(), load_settings(), limit, kinds=kinds)
     rows = json.loads(frame.to_json(orient="records", date_format="iso"))
     if not rows and not as_json:
-        console.print("No run yet. Start one with `twolevers fine-tune`.")
+        what = f"No {kind} run" if kind else "No run"
+        console.print(f"{what} yet. Start one with `{names.STARTED_BY[kinds[0]].split(',')[0]}`.")
         return
     if as_json:
         _show(rows, True)
         return
-    _show([_in_short(row) for row in rows], False)
+    listed = {row["kind"] for row in rows}
+    filled = {column for one in listed for column in FIGURES[one]}
+    hidden = {column for columns in FIGURES.values() for column in columns} - filled
+    # Beside the other kinds' columns there is no room for what an evaluation is of.
+    hidden.add("kind" if len(listed) == 1 else "of")
+    _show(_without([_in_short(row) for row in rows], *hidden), False)
 
 
 def _in_short(row: dict[str, Any]) -> dict[str, Any]:
     """A run on one line of a terminal."""
     return {
         "run_id": str(row["run_id"])[:8],
-        "model": str(row["model"]).split(" ")[0],
+        "kind": row["kind"],
+        "model": row["model"] and str(row["model"]).split(" ")[0],
+        "of": _evaluated(row),
         "device": row["device"],
         "status": row["status"],
         "started": str(row["started"])[5:16].replace("T", " "),
         "2 epochs": seconds_text(row["two_epoch_seconds"]),
-        "val loss": row["val_loss_tuned"],
-        "match": row["exact_match_tuned"],
+        "val loss": _score(row, "val_loss"),
+        "match": _score(row, "exact_match"),
+        "test acc.": row["test_accuracy"],
     }
 
 
-def show(run: str, as_json: bool, published: bool = False) -> None:
-    from twolevers.tracking.queries import find_run, read_summary
-
-    home = writable_home()
-    found = find_run(run, home, load_settings())
-    if found.run_id is None:
-        raise InputError(
-            Problem(
-                "run", run, "is a checkpoint of no run", "see the runs there are: twolevers runs"
-            )
-        )
-    summary = read_summary(found)
-    if as_json:
-        print(json.dumps(summary, indent=2, ensure_ascii=False))
-        return
-    if "scores" in summary:
-        from flows.classify_command import print_classification
-
-        print_classification(summary)
-        return
-    from flows.views import print_summary
-
-    print_summary(summary, home)
-    if published:
-        _show_published(found, summary)
+def _score(row: dict[str, Any], name: str) -> float | None:
+    """Of a fine-tuning the tuned model's; of an evaluation that of its one model."""
+    tuned, base = (row[f"{name}_{role}"] for role in ("tuned", "base"))
+    return base if tuned is None and row["kind"] == names.EVALUATION else tuned
 
 
-def _show_published(found: RunInfo, summary: dict[str, Any]) -> None:
-    from twolevers.published import SOURCE, check_losses
-    from twolevers.tracking.runs import read_run_options
-
-    assert found.folder is not None
-    console.print(f"\n[bold]published losses[/bold] ({SOURCE})")
-    for check in check_losses(summary, read_run_options(found.folder), found.tags):
-        console.print(f"  {escape(str(check))}")
+def _evaluated(row: dict[str, Any]) -> str | None:
+    """The run whose model an evaluation is of, or that it is of a model before fine-tuning."""
+    if row["evaluation_of"]:
+        return str(row["evaluation_of"])[:8]
+    return "base" if row["val_loss_base"] is not None else None
 
 
 def clean(older_than: float, keep: int, yes: bool) -> None:
@@ -190,18 +189,24 @@ def _show(rows: Sequence[dict[str, Any]], as_json: bool) -> None:
     if as_json:
         print(json.dumps(list(rows), indent=2, ensure_ascii=False))
         return
-    table = Table(box=None, header_style="bold", pad_edge=False)
-    for name, value in rows[0].items():
-        numeric = isinstance(value, int | float) and not isinstance(value, bool)
+    # Runs of several kinds have columns for all of them: they just fit into 80 characters.
+    padding = (0, 1, 0, 0) if "kind" in rows[0] else (0, 1)
+    table = Table(box=None, header_style="bold", pad_edge=False, padding=padding)
+    for name in rows[0]:
+        numeric = any(_is_figure(row[name]) for row in rows)
         table.add_column(
             name.replace("_", " "),
             justify="right" if numeric else "left",
             overflow="fold",
-            no_wrap=name in FIXED or numeric,
+            no_wrap=name in FIXED or (numeric and " " not in name),
         )
     for row in rows:
         table.add_row(*(_cell(name, value) for name, value in row.items()))
     console.print(table)
+
+
+def _is_figure(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _cell(name: str, value: Any) -> str:

@@ -11,10 +11,11 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import TYPE_CHECKING, Any, Literal
 
-from twolevers.commands import fine_tune_command
+from twolevers.commands import classify_command, fine_tune_command
 from twolevers.errors import InputError, Problem
 from twolevers.fingerprint import fingerprint_differences
 from twolevers.run_times import Cell, Column, RunTimes, cell_of, column_of, records
+from twolevers.tracking import names
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -82,7 +83,7 @@ def find_timed(timings: pd.DataFrame, runs: Sequence[RunInfo]) -> list[TimedRun]
         Problem(
             "run",
             run.run_id or run.name,
-            "has no two-epoch time (it did not finish, was resumed, or ran other than two epochs)",
+            f"has no two-epoch time ({_why_untimed(run)})",
             "choose from the runs with a time: twolevers runs",
         )
         for run in distinct
@@ -93,6 +94,16 @@ def find_timed(timings: pd.DataFrame, runs: Sequence[RunInfo]) -> list[TimedRun]
     if problems:
         raise InputError(problems)
     return [_timed(run, rows[str(run.run_id)], list(rows.values())) for run in distinct]
+
+
+def _why_untimed(run: RunInfo) -> str:
+    if run.run_id is None:
+        return "it is a checkpoint of no run"
+    if run.status == "RUNNING":
+        return "it is still running"
+    if run.status != "FINISHED":
+        return f"it did not finish: it is {run.status}"
+    return "it was resumed, or ran other than two epochs"
 
 
 def _timed(run: RunInfo, row: dict[str, Any], rows: list[dict[str, Any]]) -> TimedRun:
@@ -189,13 +200,19 @@ def _not_attributable(slower: TimedRun, faster: TimedRun, runs: Sequence[TimedRu
         text += f" Step by step over {between[0].name}, which is among the runs."
         return Difference(slower, faster, "both", text)
     text += f" {faster.model} on {slower.column.label} would part the two:"
-    command = fine_tune_command(faster.run.params, device=slower.device, **_precision(slower))
+    command = _command(faster, device=slower.device, **_precision(slower))
     return Difference(slower, faster, "both", text, command)
 
 
 def _equal_precision(slower: TimedRun, faster: TimedRun) -> str:
     """The faster device in the slower one's precision: most devices compute in that."""
-    return fine_tune_command(faster.run.params, device=faster.device, **_precision(slower))
+    return _command(faster, device=faster.device, **_precision(slower))
+
+
+def _command(run: TimedRun, **levers: str) -> str:
+    """What would start the run with levers turned."""
+    start = classify_command if run.run.kind == names.CLASSIFY else fine_tune_command
+    return start(run.run.params, **levers)
 
 
 def _precision(run: TimedRun) -> dict[str, str]:

@@ -1,7 +1,8 @@
 """Removing what no longer serves: old runs with their checkpoints, remains, caches.
 
-First a plan that can be shown, then the removal. A run that is being worked on, or one of whose
-model versions holds an alias, stays. Nothing outside the home is touched.
+First a plan that can be shown, then the removal. A run that is being worked on stays, and so does
+one that such a run reads from, and one of whose model versions holds an alias. Nothing outside
+the home is touched.
 """
 
 from __future__ import annotations
@@ -10,13 +11,13 @@ import os
 import shutil
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from twolevers.settings import Home, Settings
-from twolevers.tracking import artifacts
+from twolevers.tracking import artifacts, names
 from twolevers.tracking.alive import is_alive
 from twolevers.tracking.store import Store, open_store
 
@@ -60,16 +61,21 @@ def plan_clean(
 
     Args:
         older_than_days: only what was last used before that; None: however old.
-        keep_last: so many of the newest runs stay whatever their age.
+        keep_last: so many of the newest runs of each kind stay whatever their age: a few quick
+            evaluations are not to push out the fine-tunings that they are of.
     """
     store = open_store(home, settings)
     before = time.time() - (older_than_days or 0) * DAY
-    held = _held_runs(store)
     items = []
     active = _runs(store, deleted=False)
-    for place, run in enumerate(active):
-        run_id = run.info.run_id
-        if place < keep_last or run_id in held or not _may_go(run, store, home, before):
+    working = _working(active, store, home)
+    held = _held_runs(store) | _read_by(working, home)
+    newer: Counter[str] = Counter()
+    for run in active:
+        run_id, kind = run.info.run_id, run.data.tags.get(names.KIND, "")
+        newer[kind] += 1
+        is_kept = newer[kind] <= keep_last or run_id in held
+        if is_kept or not _may_go(run, store, home, before):
             continue
         items.append(_run_item(run, home, _how_old(run)))
     for run in _runs(store, deleted=True):
@@ -77,7 +83,7 @@ def plan_clean(
             items.append(_run_item(run, home, "deleted in MLflow"))
     known = {run.info.run_id for run in [*active, *_runs(store, deleted=True)]}
     items += _remains(home, known, before, store)
-    if not any(run.info.status == "RUNNING" and is_alive(run, store, home) for run in active):
+    if not working:
         items += _caches(home, before)
     return CleanPlan(tuple(items), home, settings)
 
@@ -86,10 +92,13 @@ def clean(plan: CleanPlan, warn: Callable[[str], None] | None = None) -> int:
     """Remove what the plan names, but what came into use since then; bytes set free."""
     home = plan.home
     store = open_store(home, plan.settings)
-    held = _held_runs(store)
+    working = _working(_runs(store, deleted=False), store, home)
+    held = _held_runs(store) | _read_by(working, home)
     freed = 0
     for item in plan.items:
         try:
+            if item.kind == "cache" and working:
+                continue
             if item.run_id:
                 run = store.client.get_run(item.run_id)
                 in_use = run.info.status == "RUNNING" and is_alive(run, store, home)
@@ -124,6 +133,23 @@ def _runs(store: Store, *, deleted: bool) -> list[Run]:
         token = page.token
         if not token:
             return found
+
+
+def _working(runs: Iterable[Run], store: Store, home: Home) -> list[Run]:
+    return [run for run in runs if run.info.status == "RUNNING" and is_alive(run, store, home)]
+
+
+def _read_by(working: Iterable[Run], home: Home) -> set[str]:
+    """Runs whose data or checkpoint is read by a run that is being worked on: it evaluates them,
+    repeats them, or starts from their weights."""
+    read = set()
+    for run in working:
+        read |= {run.data.tags.get(tag, "") for tag in (names.EVALUATION_OF, names.RERUN_OF)}
+        weights = Path(run.data.params.get("weights", "")).resolve()
+        for root in (home.runs.resolve(), (home.mlflow / "artifacts").resolve()):
+            if root in weights.parents:
+                read.add(weights.relative_to(root).parts[0])
+    return read
 
 
 def _held_runs(store: Store) -> set[str]:
