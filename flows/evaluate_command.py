@@ -15,6 +15,7 @@ from flows.views import grid
 from twolevers.environment import writable_home
 from twolevers.evaluation.judge_options import JudgeOptions, check_options
 from twolevers.plan import options_from
+from twolevers.report.texts import shown
 from twolevers.settings import load_settings
 from twolevers.tracking.evaluations import Evaluation, find_evaluated
 
@@ -62,7 +63,7 @@ def print_evaluation(evaluation: Evaluation) -> None:
     table = Table(box=None, show_header=False, pad_edge=False)
     figures = scores.model_dump(exclude={"role", "other", "by_kind", "num_scored"}) | scores.other
     for name, value in figures.items():
-        table.add_row(name.replace("_", " "), f"{value:.3f}")
+        table.add_row(name.replace("_", " "), shown(value))
     if judge and (mean := judge.sets[scores.role].mean):
         table.add_row(f"judge, {escape(judge.judge.model)}", f"{mean.mean:.2f}")
     console.print(table)

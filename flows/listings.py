@@ -35,6 +35,9 @@ FIGURES = {
 }
 """The columns of runs that a kind of run can fill; those that none in a list can are left out."""
 
+FOLDED = {"started": 7, "2 epochs": 6, "val loss": 5, "test acc.": 5}
+"""Widths in characters that break between words alone."""
+
 
 def models(as_json: bool) -> None:
     from twolevers.models.catalog import MODELS, find_model
@@ -189,8 +192,9 @@ def _show(rows: Sequence[dict[str, Any]], as_json: bool) -> None:
     if as_json:
         print(json.dumps(list(rows), indent=2, ensure_ascii=False))
         return
-    # Runs of several kinds have columns for all of them: they just fit into 80 characters.
+    # Runs of several kinds have columns for all of them: folded, they just fit into 80 characters.
     padding = (0, 1, 0, 0) if "kind" in rows[0] else (0, 1)
+    folded = FOLDED if "kind" in rows[0] and console.width < 100 else {}
     table = Table(box=None, header_style="bold", pad_edge=False, padding=padding)
     for name in rows[0]:
         numeric = any(_is_figure(row[name]) for row in rows)
@@ -198,6 +202,7 @@ def _show(rows: Sequence[dict[str, Any]], as_json: bool) -> None:
             name.replace("_", " "),
             justify="right" if numeric else "left",
             overflow="fold",
+            width=folded.get(name),
             no_wrap=name in FIXED or (numeric and " " not in name),
         )
     for row in rows:
@@ -217,7 +222,7 @@ def _cell(name: str, value: Any) -> str:
     if name == "memory_bytes":
         return f"{value / 2**30:.1f} GiB"
     if isinstance(value, float):
-        return f"{value:.3f}"
+        return f"{value:.3f}" if abs(value) < 10 else f"{value:#.4g}"  # five signs
     if isinstance(value, int):
         return f"{value:,}"
     return escape(str(value))

@@ -12,6 +12,7 @@ from twolevers.commands import fine_tune_command
 from twolevers.compare import Difference, along, differences, find_timed
 from twolevers.errors import InputError
 from twolevers.run_times import run_times
+from twolevers.tracking import names
 from twolevers.tracking.run_info import RunInfo
 from twolevers.tracking.timings import COLUMNS
 
@@ -140,6 +141,19 @@ def test_the_command_repeats_what_was_no_default() -> None:
     )
     assert "--weights" not in fine_tune_command(params, model=SMALL)
     assert "--learning-rate 0.001" in fine_tune_command(params | {"model": SMALL})
+
+
+def test_a_classification_is_repeated_as_one() -> None:
+    params = {"model": NANO, "device": "cpu", "precision": "float32", "dataset": "messages"}
+    params |= {"train": "lora", "balanced": "False", "epochs": "5"}
+    rows = [timing(NANO, 50.0, XEON), timing(NANO, 5.0, L4 | {"precision": "bfloat16"})]
+    tags = {names.KIND: names.CLASSIFY}
+    runs = [RunInfo(run_id=str(row["run_id"]), params=params, tags=tags) for row in rows]
+    (found,) = differences(find_timed(pd.DataFrame(rows), runs))
+    assert found.command == (
+        "twolevers classify --model 'gpt2-nano (7M)' --device cuda:0 --precision float32 "
+        "--no-balanced --train lora"
+    )
 
 
 def test_a_table_is_read_along_its_rows_and_down_its_columns() -> None:

@@ -55,8 +55,7 @@ def is_default(
     """Whether an option of a run has the value that it has where nothing is said about it."""
     field = next(field for _, option, field in option_fields(options) if option == name)
     default = str(field.get_default(call_default_factory=True))
-    own = options is FineTuneOptions and _is_own(name, params)
-    return params.get(name) == default or own
+    return params.get(name) == default or _is_own(name, params)
 
 
 def _is_own(name: str, params: Mapping[str, str]) -> bool:

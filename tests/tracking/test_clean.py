@@ -4,19 +4,20 @@ from pathlib import Path
 import pytest
 
 from twolevers.settings import Home, Settings
+from twolevers.tracking import names
 from twolevers.tracking.clean import clean, plan_clean
 from twolevers.tracking.mlflow_tracker import open_run
 from twolevers.tracking.store import Store
 
-MakeRun = Callable[[str], str]
+MakeRun = Callable[..., str]
 
 
 @pytest.fixture
 def make_run(
     home: Home, settings: Settings, store: Store, make_checkpoint: Callable[..., Path]
 ) -> MakeRun:
-    def make(name: str) -> str:
-        with open_run(home=home, settings=settings, name=name) as tracker:
+    def make(name: str, kind: str = names.FINE_TUNE) -> str:
+        with open_run(home=home, settings=settings, name=name, kind=kind) as tracker:
             path = make_checkpoint(tracker.folder, "epoch-1", b"w" * 10_000)
             tracker.log_checkpoint(path, step=1, metrics={})
             tracker.log_metrics({"train/loss": 1.0}, step=1)
@@ -81,6 +82,43 @@ def test_a_run_being_worked_on_stays_and_caches_with_it(
         assert plan_clean(home, settings, older_than_days=None, keep_last=0).items == ()
     kinds = [i.kind for i in plan_clean(home, settings, older_than_days=None, keep_last=0).items]
     assert kinds == ["run", "cache"]
+
+
+def test_the_newest_of_each_kind_stay(home: Home, settings: Settings, make_run: MakeRun) -> None:
+    """Evaluations come by the dozen: the fine-tunings that they are of are not older news."""
+    old, _ = make_run("old"), make_run("tuned")
+    gone = {old, make_run("old", names.CLASSIFY), make_run("old", names.EVALUATION)}
+    kept = {make_run("new", kind) for kind in (names.CLASSIFY, names.EVALUATION)}
+    plan = plan_clean(home, settings, older_than_days=None, keep_last=1)
+    assert {item.run_id for item in plan.items} == gone
+    clean(plan)
+    assert not any(home.run_folder(run_id).exists() for run_id in gone)
+    assert all(home.run_folder(run_id).is_dir() for run_id in kept)
+
+
+def test_what_a_working_run_reads_from_stays(
+    home: Home, settings: Settings, make_run: MakeRun
+) -> None:
+    evaluated, repeated, based_on, other = (make_run(name) for name in "abcd")
+    weights = str(home.run_folder(based_on) / "checkpoints" / "epoch-1")
+    before = plan_clean(home, settings, older_than_days=None, keep_last=0)
+    assert {item.run_id for item in before.items} == {evaluated, repeated, based_on, other}
+    for tags, params, read in (
+        ({names.EVALUATION_OF: evaluated}, {}, evaluated),
+        ({names.RERUN_OF: repeated}, {}, repeated),
+        ({}, {"weights": weights}, based_on),
+    ):
+        with open_run(home=home, settings=settings, name="w", tags=tags, params=params) as working:
+            assert working.writer.flush(30)
+            plan = plan_clean(home, settings, older_than_days=None, keep_last=0)
+            going = {item.run_id for item in plan.items}
+            assert not {read, working.run_id} & going
+            assert other in going
+    # It began between showing and removing.
+    with open_run(home=home, settings=settings, name="w", tags={names.RERUN_OF: repeated}):
+        clean(before)
+    left = [home.run_folder(run_id).exists() for run_id in (evaluated, repeated, based_on, other)]
+    assert left == [False, True, False, False]
 
 
 def test_runs_deleted_in_the_ui_and_remains_without_a_run_go(

@@ -1,7 +1,9 @@
 import os
 import subprocess
+import sys
 import time
 from collections.abc import Mapping
+from types import ModuleType
 
 import pytest
 
@@ -21,6 +23,12 @@ def test_memory_is_what_the_system_says() -> None:
         ["ps", "-o", "rss=", "-p", str(os.getpid())], capture_output=True, text=True, check=True
     )
     assert figures[MEMORY] == pytest.approx(int(listed.stdout) / 1024, rel=0.1)
+
+
+def test_torch_may_be_half_imported(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run is open while its stages import what they need, in another thread."""
+    monkeypatch.setitem(sys.modules, "torch.cuda", ModuleType("torch.cuda"))
+    assert set(memory()) <= {MEMORY}
 
 
 def test_processor_time_and_seconds_are_those_of_the_clock() -> None:

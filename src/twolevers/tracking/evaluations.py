@@ -47,6 +47,7 @@ G = TypeVar("G", bound=Group)
 # Not the names of a fine-tuning's files: nobody is to go on with an evaluation.
 ASKED_FILE = "evaluated.json"
 RESULT_FILE = names.EVALUATION_FILE
+ID_SIGNS = frozenset("0123456789abcdef-")
 
 
 class Evaluated(Record):
@@ -115,6 +116,8 @@ def find_evaluated(
         try:
             found = find_run(what, Home(), settings)
         except InputError as no_run:
+            if ID_SIGNS.issuperset(what.strip().lower()):  # no model is called like that
+                raise
             raise InputError([*no_run.problems, *no_model.problems]) from None
         base, kept = _of_run(found, what)
         run_id = found.run_id

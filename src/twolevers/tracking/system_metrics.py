@@ -55,9 +55,11 @@ def memory() -> dict[str, float]:
     if STATM.is_file():
         pages = int(STATM.read_text(encoding="ascii").split()[1])
         figures["system/memory_mebibytes"] = pages * os.sysconf("SC_PAGE_SIZE") / 2**20
-    torch = sys.modules.get("torch")
-    if torch is not None and torch.cuda.is_initialized():
-        for index in range(torch.cuda.device_count()):
-            if held := torch.cuda.memory_reserved(index):
+    # Another thread may be importing it: then it lacks what stands further down in its file.
+    cuda = sys.modules.get("torch.cuda")
+    is_initialized = getattr(cuda, "is_initialized", None)
+    if cuda is not None and is_initialized is not None and is_initialized():
+        for index in range(cuda.device_count()):
+            if held := cuda.memory_reserved(index):
                 figures[f"system/gpu_{index}_memory_mebibytes"] = held / 2**20
     return figures
