@@ -65,7 +65,7 @@ def summary_of(found: RunInfo) -> dict[str, Any]:
 
 def _print_other(found: RunInfo, summary: Mapping[str, Any]) -> None:
     """A classification or an evaluation: its own page once it has scores."""
-    run = str(found.run_id)
+    lines = {"see it again": f"twolevers show {str(found.run_id)[:8]}   (--json for a program)"}
     if not summary.get("scores"):
         _print_unfinished(found)
     elif found.kind == names.CLASSIFY:
@@ -79,8 +79,8 @@ def _print_other(found: RunInfo, summary: Mapping[str, Any]) -> None:
 
         fields = {name: summary[name] for name in Evaluation.model_fields if name in summary}
         print_evaluation(Evaluation.model_validate(fields))
-        console.print(grid(_about_evaluation(found, judged=summary["judge"] is not None)))
-    console.print(grid({"see it again": f"twolevers show {run[:8]}   (--json for a program)"}))
+        lines = _about_evaluation(found, judged=summary["judge"] is not None) | lines
+    console.print(grid(lines))
 
 
 def _about_evaluation(found: RunInfo, *, judged: bool) -> dict[str, str]:

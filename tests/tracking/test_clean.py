@@ -8,6 +8,7 @@ from twolevers.tracking import names
 from twolevers.tracking.clean import clean, plan_clean
 from twolevers.tracking.mlflow_tracker import open_run
 from twolevers.tracking.store import Store
+from twolevers.tracking.traces import ScoredAnswer, answers_of, computed
 
 MakeRun = Callable[..., str]
 
@@ -94,6 +95,25 @@ def test_the_newest_of_each_kind_stay(home: Home, settings: Settings, make_run: 
     clean(plan)
     assert not any(home.run_folder(run_id).exists() for run_id in gone)
     assert all(home.run_folder(run_id).is_dir() for run_id in kept)
+
+
+def test_answers_go_with_the_run_that_they_are_of(
+    home: Home, settings: Settings, store: Store
+) -> None:
+    """In MLflow they stand in a run of their own, as traces."""
+    answers = [ScoredAnswer("Name it.", "", "Rome", "Paris", computed("Paris", "Rome"))]
+    for name in ("old", "new"):
+        with open_run(home=home, settings=settings, name=name) as tracker:
+            tracker.log_answers("tuned", answers)
+    [kept] = answers_of(store.client, store.experiment_id, tracker.run_id)
+    plan = plan_clean(home, settings, older_than_days=None, keep_last=1)
+    assert [item.run_id for item in plan.items] != []
+    assert not {kept.info.run_id, tracker.run_id} & {item.run_id for item in plan.items}
+    clean(plan)
+    left = store.client.search_runs([store.experiment_id])
+    assert {run.info.run_id for run in left} == {kept.info.run_id, tracker.run_id}
+    [trace] = store.client.search_traces(locations=[store.experiment_id])
+    assert trace.info.request_metadata["mlflow.sourceRun"] == kept.info.run_id
 
 
 def test_what_a_working_run_reads_from_stays(

@@ -17,6 +17,7 @@ from typer.testing import CliRunner
 
 from flows.cli import app
 from flows.terminal import console
+from twolevers.classification.model import CLASSIFIER_FILE
 from twolevers.errors import InputError
 from twolevers.files import write_json
 from twolevers.settings import Home, Settings
@@ -80,6 +81,9 @@ def made(prepared: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[R
             note(tracker, f"evaluated {role}", both)
             if of:
                 tracker.set_tags({names.EVALUATION_OF: of})
+            else:
+                tracker.log_metrics({"judge/base_mean": 61.5}, step=0)
+                tracker.set_tags({"twolevers.judge.model": "llama3"})
             evaluation = {
                 "mlflow_run_id": tracker.run_id, "what": of[:8] or "gpt2-medium",
                 "model": PARAMS["model"], "device": "cuda:0", "hardware": "a GPU",
@@ -176,6 +180,7 @@ def test_an_evaluation_is_shown(made: Runs) -> None:
         assert text in out, text
     assert made["fine-tuned"] in out
     assert "judge" not in out
+    assert "61.50, by llama3" in run("show", made["evaluated base"])
     shown = json.loads(run("show", evaluation[:8], "--json"))
     assert (shown["scores"]["exact_match"], shown["status"]) == (0.25, "FINISHED")
     assert shown["evaluation_of"] == made["fine-tuned"]
@@ -191,7 +196,7 @@ def test_a_classification_without_scores_is_shown(made: Runs) -> None:
 
 
 IS_CLASSIFICATION = "is a classification, not a fine-tuning; ask it: twolevers classify --run"
-IS_EVALUATION = "is an evaluation, not a fine-tuning; name the run that was evaluated"
+IS_EVALUATION = "is an evaluation, not a fine-tuning; name the run whose model answered"
 IS_DELETED = "which was deleted in MLflow; restore it there"
 ASKING = ("generate hello --run", "export --output x --run", "serve --port 0 --run", "evaluate")
 OTHERS = ("rerun", "fine-tune --resume", "classify --instruction --run")
@@ -236,3 +241,12 @@ def test_a_run_that_cannot_be_used_is_named(
         lines = [line for line in str(ran.exception).splitlines() if made[name] in line]
         assert len(lines) == 1, (command, str(ran.exception))
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_classifier_of_no_run_answers_nothing(tmp_path: Path) -> None:
+    for name in ("config.json", CLASSIFIER_FILE):
+        (tmp_path / name).write_text("{}", encoding="utf-8")
+    for command in ASKING:
+        refused = CliRunner().invoke(app, [*command.split(), str(tmp_path)]).exception
+        assert isinstance(refused, InputError)
+        assert "classifies texts, it answers no instructions; ask it" in str(refused)

@@ -11,15 +11,17 @@ import os
 import shutil
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from twolevers.settings import Home, Settings
 from twolevers.tracking import artifacts, names
 from twolevers.tracking.alive import is_alive
+from twolevers.tracking.in_use import read_by, with_alias, working
 from twolevers.tracking.store import Store, open_store
+from twolevers.tracking.traces import answers_of, delete_answers
 
 if TYPE_CHECKING:
     from mlflow.entities import Run
@@ -68,11 +70,14 @@ def plan_clean(
     before = time.time() - (older_than_days or 0) * DAY
     items = []
     active = _runs(store, deleted=False)
-    working = _working(active, store, home)
-    held = _held_runs(store) | _read_by(working, home)
+    ids = {run.info.run_id for run in active}
+    at_work = working(active, store, home)
+    held = with_alias(store) | read_by(at_work, home)
     newer: Counter[str] = Counter()
     for run in active:
         run_id, kind = run.info.run_id, run.data.tags.get(names.KIND, "")
+        if kind == names.ANSWERS and run.data.tags.get(names.EVALUATION_OF) in ids:
+            continue  # they go with the run that they are of
         newer[kind] += 1
         is_kept = newer[kind] <= keep_last or run_id in held
         if is_kept or not _may_go(run, store, home, before):
@@ -81,9 +86,9 @@ def plan_clean(
     for run in _runs(store, deleted=True):
         if run.info.run_id not in held and _may_go(run, store, home, before):
             items.append(_run_item(run, home, "deleted in MLflow"))
-    known = {run.info.run_id for run in [*active, *_runs(store, deleted=True)]}
+    known = ids | {run.info.run_id for run in _runs(store, deleted=True)}
     items += _remains(home, known, before, store)
-    if not working:
+    if not at_work:
         items += _caches(home, before)
     return CleanPlan(tuple(items), home, settings)
 
@@ -92,12 +97,12 @@ def clean(plan: CleanPlan, warn: Callable[[str], None] | None = None) -> int:
     """Remove what the plan names, but what came into use since then; bytes set free."""
     home = plan.home
     store = open_store(home, plan.settings)
-    working = _working(_runs(store, deleted=False), store, home)
-    held = _held_runs(store) | _read_by(working, home)
+    at_work = working(_runs(store, deleted=False), store, home)
+    held = with_alias(store) | read_by(at_work, home)
     freed = 0
     for item in plan.items:
         try:
-            if item.kind == "cache" and working:
+            if item.kind == "cache" and at_work:
                 continue
             if item.run_id:
                 run = store.client.get_run(item.run_id)
@@ -133,44 +138,6 @@ def _runs(store: Store, *, deleted: bool) -> list[Run]:
         token = page.token
         if not token:
             return found
-
-
-def _working(runs: Iterable[Run], store: Store, home: Home) -> list[Run]:
-    return [run for run in runs if run.info.status == "RUNNING" and is_alive(run, store, home)]
-
-
-def _read_by(working: Iterable[Run], home: Home) -> set[str]:
-    """Runs whose data or checkpoint is read by a run that is being worked on: it evaluates them,
-    repeats them, or starts from their weights."""
-    read = set()
-    for run in working:
-        read |= {run.data.tags.get(tag, "") for tag in (names.EVALUATION_OF, names.RERUN_OF)}
-        weights = Path(run.data.params.get("weights", "")).resolve()
-        for root in (home.runs.resolve(), (home.mlflow / "artifacts").resolve()):
-            if root in weights.parents:
-                read.add(weights.relative_to(root).parts[0])
-    return read
-
-
-def _held_runs(store: Store) -> set[str]:
-    """Runs with a model version that an alias points to."""
-    held = set()
-    for model in _pages(store.client.search_registered_models):
-        for version in dict(model.aliases).values():
-            run_id = store.client.get_model_version(model.name, str(version)).run_id
-            if run_id:
-                held.add(run_id)
-    return held
-
-
-def _pages(search: Callable[..., Any]) -> Iterator[Any]:
-    token = None
-    while True:
-        page = search(page_token=token)
-        yield from page
-        token = page.token
-        if not token:
-            return
 
 
 def _may_go(run: Run, store: Store, home: Home, before: float) -> bool:
@@ -240,8 +207,11 @@ def _caches(home: Home, before: float) -> Iterator[CleanItem]:
 
 
 def _remove_run(run: Run, store: Store, home: Home) -> None:
-    """The run, its versions and models in MLflow, its artifacts and its folder."""
+    """The run, its versions, models and answers in MLflow, its artifacts and its folder."""
     client, run_id = store.client, run.info.run_id
+    for answers in answers_of(client, run.info.experiment_id, run_id):
+        _remove_run(answers, store, home)
+    delete_answers(client, run.info.experiment_id, run_id)
     versions = client.search_model_versions(f"run_id = '{run_id}'", max_results=1000)
     for version in versions:
         client.delete_model_version(version.name, version.version)

@@ -12,11 +12,13 @@ from twolevers.errors import InputError, Problem
 from twolevers.tracking import names
 from twolevers.tracking.run_info import RunInfo
 
+CLASSIFIER_FILE = "classifier.json"  # of `classification.model`, which imports torch
 CALLED = {
     names.FINE_TUNE: "a fine-tuning",
     names.CLASSIFY: "a classification",
     names.EVALUATION: "an evaluation",
     names.RUN_TIME_TABLE: "a run-time table",
+    names.ANSWERS: "the answers of a run",
 }
 
 
@@ -41,10 +43,10 @@ def _instead(found: RunInfo, kinds: tuple[str, ...]) -> str:
     run = str(found.run_id)[:8]
     if found.kind == names.RUN_TIME_TABLE:
         return "see the table: twolevers table"
-    if found.kind == names.EVALUATION:
+    if found.kind in (names.EVALUATION, names.ANSWERS):
         of = found.tags.get(names.EVALUATION_OF)
         if of and names.FINE_TUNE in kinds:
-            return f"name the run that was evaluated: {of[:8]}"
+            return f"name the run whose model answered: {of[:8]}"
         return f"see it: twolevers show {run}"
     if found.kind == names.CLASSIFY:
         return f"ask it: twolevers classify --run {run} TEXT"
@@ -60,6 +62,10 @@ def check_model(found: RunInfo, asked: str, *, where: str = "run") -> RunInfo:
     check_kind(found, asked, names.FINE_TUNE, where=where)
     if found.checkpoint is None:
         raise no_checkpoint(found, asked, where)
+    if found.run_id is None and (found.checkpoint / CLASSIFIER_FILE).is_file():
+        what = "classifies texts, it answers no instructions"
+        way_out = f"ask it: twolevers classify --run {asked} TEXT"
+        raise InputError(Problem(where, asked, what, way_out))
     return found
 
 

@@ -20,7 +20,7 @@ from twolevers.tracking import names
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
-    from mlflow.entities import Assessment, Span, TraceInfo
+    from mlflow.entities import Assessment, Run, Span, TraceInfo
 
 PREVIEW = 1000
 """Characters of question and answer in the list of traces."""
@@ -70,7 +70,7 @@ def log_answers(
     """
     from mlflow.tracing.client import TracingClient
 
-    _delete(client, experiment_id, run_id)
+    delete_answers(client, experiment_id, run_id)
     tracing = TracingClient(client.tracking_uri)
     spans = []
     for answer in answers:
@@ -92,15 +92,23 @@ def run_of_answers(
     MLflow's page of evaluations leaves out runs that made a model, so these stand beside.
     """
     of = {names.KIND: names.ANSWERS, names.EVALUATION_OF: run_id, names.ROLE: role}
-    query = " and ".join(f"tags.`{tag}` = '{value}'" for tag, value in of.items())
-    if found := client.search_runs([experiment_id], query, max_results=1):
-        return str(found[0].info.run_id)
+    for found in answers_of(client, experiment_id, run_id):
+        if found.data.tags.get(names.ROLE) == role:
+            return str(found.info.run_id)
     run = client.create_run(experiment_id, tags=of, run_name=f"{role} answers · {name}")
     client.set_terminated(run.info.run_id)
     return str(run.info.run_id)
 
 
-def _delete(client: MlflowClient, experiment_id: str, run_id: str) -> None:
+def answers_of(client: MlflowClient, experiment_id: str, run_id: str) -> list[Run]:
+    """The runs that hold the answers of a fine-tuning's models: none, one or two."""
+    of = {names.KIND: names.ANSWERS, names.EVALUATION_OF: run_id}
+    query = " and ".join(f"tags.`{tag}` = '{value}'" for tag, value in of.items())
+    return list(client.search_runs([experiment_id], query, max_results=10))
+
+
+def delete_answers(client: MlflowClient, experiment_id: str, run_id: str) -> None:
+    """Remove the answers that a run holds."""
     while found := client.search_traces(
         locations=[experiment_id], run_id=run_id, max_results=_PAGE, include_spans=False
     ):
