@@ -139,6 +139,8 @@ def test_with_no_run_yet_it_says_how_to_start_one(
     for name in ("latest", "0123abcd"):
         with pytest.raises(InputError, match="there is no run yet; start one: twolevers fine-tune"):
             find_run(name, home, settings)
+    with pytest.raises(InputError, match="no classify run yet; start one: twolevers classify"):
+        find_run("latest", home, settings, kind=names.CLASSIFY)
 
 
 @pytest.mark.parametrize(

@@ -240,4 +240,5 @@ def _read_object(file: Path) -> dict[str, Any]:
 
 def _none_yet(run: str, kind: str) -> InputError:
     start = f"start one: {names.STARTED_BY[kind]}"
-    return InputError(Problem("run", run, "there is no run yet", start))
+    what = "there is no run yet" if kind == names.FINE_TUNE else f"there is no {kind} run yet"
+    return InputError(Problem("run", run, what, start))
