@@ -5,7 +5,8 @@ from __future__ import annotations
 import codecs
 import csv
 import json
-from collections.abc import Collection
+import re
+from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -22,6 +23,7 @@ _FOREIGN = {
     b"\xfd7zXZ": ("compressed with xz", "decompress it first: unxz"),
     b"\x28\xb5\x2f\xfd": ("compressed with zstd", "decompress it first: unzstd"),
     b"ARROW1": ("an Arrow file", "save it as Parquet"),
+    b"\xff\xff\xff\xff": ("an Arrow stream", "save it as Parquet"),
     b"%PDF": ("a PDF", _TAKEN),
     b"SQLite": ("a database", _TAKEN),
     b"version https://git-lfs": ("a pointer to a file in Git LFS", "fetch it: git lfs pull"),
@@ -31,13 +33,18 @@ _FOREIGN = {
     codecs.BOM_UTF16_LE: ("text in UTF-16", "save it as UTF-8"),
     codecs.BOM_UTF16_BE: ("text in UTF-16", "save it as UTF-8"),
 }
+_HEADER_CHARS = 100_000
+"""Of a longer first line no more is looked at."""
+_QUOTED = re.compile(r'"[^"]*(?:""[^"]*)*"')
 
 
 class Format(NamedTuple):
-    """A format, and what stands between two columns where it is CSV (a tab for TSV)."""
+    """A format, and of CSV what stands between two columns (a tab for TSV) and whether quotation
+    marks hold cells together."""
 
     kind: Literal["json", "jsonl", "csv", "parquet"]
     delimiter: str = ","
+    quoted: bool = True
 
 
 def recognise(path: Path, names: Collection[str]) -> Format:
@@ -59,15 +66,38 @@ def recognise(path: Path, names: Collection[str]) -> Format:
             start = file.read(4096)
         if start.startswith(b"PAR1"):
             return Format("parquet")
-        for mark, (what, way_out) in _FOREIGN.items():
-            if start.startswith(mark):
-                raise InputError(Problem(path.name, None, f"is {what}", way_out))
+        refuse_foreign(path, start)
         return _text_format(path, _check_text(path), names)
     except OSError as error:
         reason = error.strerror or str(error)
         raise InputError(
             Problem("dataset", str(path), f"cannot be read: {reason}", "check its permissions")
         ) from None
+
+
+def refuse_foreign(path: Path, start: bytes) -> None:
+    """Raises InputError for a file that begins as formats do that are not read, and says which."""
+    for mark, (what, way_out) in _FOREIGN.items():
+        if start.startswith(mark):
+            raise InputError(Problem(path.name, None, f"is {what}", way_out))
+
+
+def has_stray_quotes(lines: Iterable[str]) -> bool:
+    """Whether the quotation marks of tab-separated text are part of its cells: a cell begins with
+    one that holds nothing together, and no cell holds a line break, as every line has the same
+    number of tabs. Read with quoting, rows of such a file (UCI's SMS Spam Collection is one) would
+    run into each other.
+    """
+    stray, width = False, 0
+    for line in lines:
+        cells = line.rstrip("\n").split("\t")
+        if cells == [""]:
+            continue
+        width = width or len(cells)
+        if len(cells) != width:
+            return False
+        stray = stray or any(cell[:1] == '"' and not _QUOTED.fullmatch(cell) for cell in cells)
+    return stray
 
 
 def _check_text(path: Path) -> str:
@@ -109,13 +139,16 @@ def _text_format(path: Path, line: str, names: Collection[str]) -> Format:
         what = f"looks like a web page: it begins with {line[:40]!r}"
         raise InputError(Problem(path.name, None, what, "download the data itself, not its page"))
     known = {name.lower() for name in names}
-    headers = {mark: next(csv.reader([line], delimiter=mark)) for mark in ",\t;|"}
+    header = line[:_HEADER_CHARS]
+    headers = {mark: next(csv.reader([header], delimiter=mark)) for mark in ",\t;|"}
     found = {
         mark: sum(name.strip().lower() in known for name in header)
         for mark, header in headers.items()
     }
     if any(found.values()):
-        return Format("csv", max(found, key=lambda mark: found[mark]))
+        delimiter = max(found, key=lambda mark: found[mark])
+        with path.open(encoding=SKIP_BOM) as lines:
+            return Format("csv", delimiter, delimiter != "\t" or not has_stray_quotes(lines))
     what = f"is none of the formats known: it begins with {line[:40]!r}"
     way_out = (
         f"{_TAKEN}; a CSV's first line names its columns: instruction and output, or others that "

@@ -8,6 +8,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from string import Formatter
 from typing import Any
 
@@ -72,19 +73,17 @@ class Template:
 
     text: str
 
-    @property
+    @cached_property
     def parts(self) -> list[tuple[str, str | None]]:
-        """Literal text and the column behind it; empty where the braces don't match."""
+        """Literal text and the column behind it; empty where the braces don't match, or hold
+        nothing or more than a name."""
         try:
-            return [
-                (literal, name)
-                for literal, name, form, conversion in Formatter().parse(
-                    self.text.replace("\\n", "\n")
-                )
-                if form in (None, "") and conversion is None
-            ]
+            parts = [*Formatter().parse(self.text.replace("\\n", "\n"))]
         except ValueError:
             return []
+        if any(form or conversion or name == "" for _, name, form, conversion in parts):
+            return []
+        return [(literal, name) for literal, name, _, _ in parts]
 
     @property
     def columns(self) -> list[str]:

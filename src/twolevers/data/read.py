@@ -47,7 +47,7 @@ class Entries:
 
         names = KNOWN | {*columns_of(mapping.values())}
         found = recognise(path, names)
-        rows = READERS[found.kind](Source(path, found.delimiter, names, choose))
+        rows = READERS[found.kind](Source(path, found.delimiter, found.quoted, names, choose))
         first = list(islice(rows, _FIRST_ROWS))
         if shape is None:
             keys = (key for _, row in first if isinstance(row, dict) for key in row)

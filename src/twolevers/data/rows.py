@@ -13,7 +13,7 @@ import pyarrow.csv
 import pyarrow.parquet
 
 from twolevers.data.format import SKIP_BOM
-from twolevers.data.values import RepeatedKey
+from twolevers.data.values import RepeatedKey, listed
 from twolevers.errors import InputError, Problem
 
 _BATCH_ROWS = 4096
@@ -31,6 +31,8 @@ class Source:
 
     path: Path
     delimiter: str
+    quoted: bool
+    """Whether quotation marks hold a CSV's cells together."""
     names: Collection[str]
     """Fields of entries: an object that has one of them is a row, not a file's wrapping."""
     choose: Callable[[Sequence[str]], Sequence[str]]
@@ -94,7 +96,7 @@ def _json_lines(source: Source) -> Rows:
 
 def _csv(source: Source) -> Rows:
     """CSV with a header. Every column is text: `01` stays `01`, `NA` stays `NA`."""
-    path, delimiter = source.path, source.delimiter
+    path = source.path
     broken: dict[int, str] = {}
 
     def note(row: Any) -> str:
@@ -103,9 +105,9 @@ def _csv(source: Source) -> Rows:
         return "skip"
 
     try:
-        header = _open_csv(path, delimiter, lambda _: "skip", None).schema.names
+        header = _open_csv(source, lambda _: "skip", None).schema.names
         names = _needed(source, header)
-        with _open_csv(path, delimiter, note, names) as reader:
+        with _open_csv(source, note, names) as reader:
             number = 0
             for batch in reader:
                 for row in _rows_of(batch):
@@ -127,17 +129,18 @@ def _csv(source: Source) -> Rows:
         yield f"row {number}", Problem("", None, what, way_out)
 
 
-def _open_csv(
-    path: Path, delimiter: str, on_invalid_row: Callable[[Any], str], names: list[str] | None
-) -> Any:
+def _open_csv(source: Source, on_invalid_row: Callable[[Any], str], names: list[str] | None) -> Any:
     """pyarrow's reader, in blocks: of the columns `names`, or of all that there are."""
-    size = max(1 << 20, min(_CSV_BLOCK_BYTES, path.stat().st_size))
+    size = max(1 << 20, min(_CSV_BLOCK_BYTES, source.path.stat().st_size))
     return pa.csv.open_csv(
-        path,
+        source.path,
         # Only a single thread knows the number of a row that is broken.
         read_options=pa.csv.ReadOptions(block_size=size, use_threads=False),
         parse_options=pa.csv.ParseOptions(
-            delimiter=delimiter, newlines_in_values=True, invalid_row_handler=on_invalid_row
+            delimiter=source.delimiter,
+            quote_char='"' if source.quoted else False,
+            newlines_in_values=source.quoted,
+            invalid_row_handler=on_invalid_row,
         ),
         convert_options=pa.csv.ConvertOptions(
             column_types=dict.fromkeys(names or (), pa.string()),
@@ -173,7 +176,7 @@ def _needed(source: Source, names: list[str]) -> list[str]:
     Raises:
         InputError: one that is needed is missing or stands twice.
     """
-    file, shown = source.path.name, ", ".join(map(repr, names))
+    file, shown = source.path.name, listed(names)
     columns = source.choose(names)
     problems = [
         Problem(

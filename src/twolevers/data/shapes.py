@@ -1,15 +1,17 @@
 """The shapes that data comes in, told by its fields, and how a row of each becomes an entry.
 
-| shape  | fields                                                                  |
-| ------ | ----------------------------------------------------------------------- |
-| alpaca | `instruction` and `output`; `input` may be there                        |
-| chat   | `messages` (or `conversations`): see `chat`; `system` may be there      |
-| pairs  | a prompt and its answer by other names (`PROMPTS`, `ANSWERS`, `INPUTS`)  |
-| text   | `text` alone: no prompt, so that all of it carries loss                 |
+| shape       | fields                                                                  |
+| ----------- | ----------------------------------------------------------------------- |
+| alpaca      | `instruction` and `output`; `input` may be there                        |
+| preferences | `chosen` and `rejected`: the chosen answer is learned, the other unread  |
+| chat        | `messages` (or `conversations`): see `chat`; `system` may be there      |
+| pairs       | a prompt and its answer by other names (`PROMPTS`, `ANSWERS`, `INPUTS`)  |
+| text        | `text` alone: no prompt, so that all of it carries loss                 |
 
+The prompt and the answer of pairs and preferences may be messages too: see `chat.conversation`.
 The first of these that the fields allow is taken; other names are given by `--map`, which also
 decides where several would do. `kind` (or `category`) is the kind of task in all of them, `options`
-a list of the answers to choose from.
+a list of the answers to choose from. A null, and a NaN, is as good as no field.
 """
 
 from __future__ import annotations
@@ -21,21 +23,22 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
 
-from twolevers.data.chat import read_turns
+from twolevers.data.chat import conversation, read_turns
 from twolevers.data.mapping import Template, columns_of
 from twolevers.data.prompt import Entry
-from twolevers.data.values import Fault, RepeatedKey, repeated, type_name, whole
+from twolevers.data.values import Fault, RepeatedKey, absent, listed, repeated, type_name, whole
 from twolevers.errors import InputError, Problem, did_you_mean
 
 PROMPTS = ("instruction", "prompt", "question", "query")
 ANSWERS = ("output", "response", "completion", "answer")
 INPUTS = ("input", "context")
 CHATS = ("messages", "conversations", "conversation")
+CHOSEN, REJECTED = "chosen", "rejected"
 OPTIONS = "options"
-KNOWN = {*PROMPTS, *ANSWERS, *CHATS, "text"}
+KNOWN = {*PROMPTS, *ANSWERS, *CHATS, CHOSEN, REJECTED, "text"}
 """Fields by which a shape is told."""
 
-ShapeName = Literal["alpaca", "chat", "pairs", "text"]
+ShapeName = Literal["alpaca", "preferences", "chat", "pairs", "text"]
 
 
 @dataclass(frozen=True)
@@ -73,26 +76,27 @@ class Shape:
         if type(row) is not dict:
             return None
         row = self._filled(row)
-        if self.name == "chat":
-            return self._chat(row)
         fields = self.fields
+        messages = self._messages(row)
+        given = self._input(row)
+        if given is None:
+            return None
+        if messages is not None or "messages" in fields:
+            return self._chat(row, messages, given)
         output = row.get(fields["output"] if "output" in fields else fields["text"])
         if not (isinstance(output, str) and output.strip()):
             return None
         if self.name == "text":
             return Entry("", "", whole(output), self._kind(row))
         instruction = row.get(fields["instruction"])
-        given = row.get(fields["input"]) if "input" in fields else ""
-        if given is None:
-            given = ""
-        if not (isinstance(instruction, str) and isinstance(given, str) and instruction.strip()):
+        if not (isinstance(instruction, str) and instruction.strip()):
             return None
         earlier = self._system(row) if "system" in fields else ()
         if earlier is None:
             return None
         return Entry(
             whole(instruction),
-            whole(given) if given.strip() else "",
+            given,
             whole(output),
             self._kind(row),
             earlier,
@@ -108,13 +112,16 @@ class Shape:
             return [(row, f"is {type_name(row)}, not an object", f"write {{{shape}}}")]
         faults = [repeated(row)] if isinstance(row, RepeatedKey) else []
         row = self._filled(row)
+        messages = self._messages(row)
+        if messages is not None:
+            faults += read_turns(messages)[1]
         for name in (name for name in self.fields if name != "kind"):
             value, column = row.get(self.fields[name]), self.fields[name]
             needed = name in self._needed
-            if value is None:
+            if messages is not None and needed:
+                continue
+            if value is None or (absent(value) and not needed):
                 faults += [_missing(column, row)] if needed else []
-            elif name == "messages":
-                faults += read_turns(value)[1]
             elif not isinstance(value, str):
                 what = f"{column} is {type_name(value)}, not text"
                 faults.append((value, what, "give it as text, in quotation marks"))
@@ -132,20 +139,42 @@ class Shape:
             return row
         return row | {text: template.fill(row) for text, template in self._templates.items()}
 
-    def _chat(self, row: Mapping[str, Any]) -> Entry | None:
-        turns, faults = read_turns(row.get(self.fields["messages"]))
+    def _messages(self, row: Mapping[str, Any]) -> object:
+        """The row's messages; None where it has a prompt and an answer in texts."""
+        fields = self.fields
+        if "messages" in fields:
+            value = row.get(fields["messages"])
+            return conversation(None, value) or value if self.name == "preferences" else value
+        if self.name not in ("pairs", "preferences"):
+            return None
+        prompt, answer = row.get(fields["instruction"]), row.get(fields["output"])
+        if self.name == "pairs" and not isinstance(prompt, list) and not isinstance(answer, list):
+            return None
+        return conversation(prompt, answer)
+
+    def _input(self, row: Mapping[str, Any]) -> str | None:
+        """A row's input, empty where it has none; None where it is no text."""
+        value = row.get(self.fields["input"]) if "input" in self.fields else None
+        if absent(value):
+            return ""
+        if not isinstance(value, str):
+            return None
+        return whole(value) if value.strip() else ""
+
+    def _chat(self, row: Mapping[str, Any], messages: object, given: str) -> Entry | None:
+        turns, faults = read_turns(messages)
         system = self._system(row) if "system" in self.fields else ()
         if faults or system is None:
             return None
         if turns[0][0] != "system":
             turns = [*system, *turns]
         (_, instruction), (_, output) = turns[-2:]
-        return Entry(instruction, "", output, self._kind(row), tuple(turns[:-2]), _options(row))
+        return Entry(instruction, given, output, self._kind(row), tuple(turns[:-2]), _options(row))
 
     def _system(self, row: Mapping[str, Any]) -> tuple[tuple[str, str], ...] | None:
         """A row's system message as an earlier turn; None where it is no text."""
         value = row.get(self.fields["system"])
-        if value is None or (isinstance(value, str) and not value.strip()):
+        if absent(value) or (isinstance(value, str) and not value.strip()):
             return ()
         return (("system", whole(value)),) if isinstance(value, str) else None
 
@@ -158,18 +187,21 @@ class Shape:
 
 
 def _options(row: Mapping[str, Any]) -> tuple[str, ...]:
-    """The texts of the row's list of options, which a CSV has as JSON; none where it is no such."""
+    """The texts of the row's list of options, which a CSV has as JSON, or of ARC's object of texts
+    and labels; none where it is no such."""
     value = row.get(OPTIONS)
     if isinstance(value, str):
         with suppress(ValueError, RecursionError):
             value = json.loads(value)
+    if isinstance(value, dict):
+        value = value.get("text")
     if not (isinstance(value, list) and all(isinstance(one, str) for one in value)):
         return ()
     return tuple(whole(one) for one in value if one.strip())
 
 
 def _missing(column: str, row: Mapping[str, Any]) -> Fault:
-    keys = ", ".join(map(repr, row)) or "none"
+    keys = listed(row)
     what = f"{column} is null" if column in row else f"has no {column}; its keys are {keys}"
     return None, what, f"fill in its {column}, or remove the row"
 
@@ -192,7 +224,7 @@ def find_shape(file: str, columns: Collection[str], mapping: Mapping[str, str]) 
         Problem(
             f"{file}, column",
             name,
-            f"is not there{did_you_mean(name, columns)}; the columns are {_listed(columns)}",
+            f"is not there{did_you_mean(name, columns)}; the columns are {listed(columns)}",
             "correct --map",
         )
         for name in columns_of(mapping.values())
@@ -216,6 +248,8 @@ class _Search:
             return self._shape("text")
         if "messages" in mapping:
             return self._shape("chat")
+        if {CHOSEN, REJECTED} <= {*there} and "output" not in mapping and not self._alpaca:
+            return self._preferences()
         chat = None if instructions or self._alpaca else self._one_of("messages", CHATS)
         if chat:
             return self._shape("chat", messages=chat)
@@ -226,6 +260,8 @@ class _Search:
         if all(pair.values()):
             return self._pair({name: str(column) for name, column in pair.items()})
         if "text" in there and not any(pair.values()):
+            if "role" in there:
+                raise self._a_message_a_row()
             return self._shape("text", text="text")
         if any(pair.values()) and (instructions or {"instruction", "output"} & {*there}):
             # One of the two is there: the other is missed, by its row or by its column.
@@ -242,7 +278,7 @@ class _Search:
             return self.mapping[field]
         found = [name for name in names if name in self.columns]
         if len(found) > 1:
-            what = f"could be any of its columns {_listed(found)}"
+            what = f"could be any of its columns {listed(found)}"
             way_out = f'say which: --map "{field}={found[0]}"'
             raise InputError(Problem(self.file, field, what, way_out))
         return found[0] if found else None
@@ -254,12 +290,30 @@ class _Search:
         extra = {"input": given} if given and (own or given in self.columns) else {}
         return self._shape("alpaca" if own else "pairs", **pair, **extra)
 
+    def _preferences(self) -> Shape:
+        # The instruction apart is what was asked; `prompt` beside it may be rendered already.
+        names = (("instruction",), PROMPTS, CHATS)
+        prompt = next(filter(None, (self._one_of("instruction", found) for found in names)), None)
+        if prompt is None:
+            return self._shape("preferences", messages=CHOSEN)
+        given = self._one_of("input", INPUTS)
+        extra = {"input": given} if given else {}
+        return self._shape("preferences", instruction=prompt, output=CHOSEN, **extra)
+
     def _shape(self, shape: ShapeName, **fields: str) -> Shape:
-        if shape == "chat" and "system" in self.columns:
+        if shape in ("chat", "preferences") and "system" in self.columns:
             fields["system"] = "system"
         order = ("instruction", "input", "output", "messages", "system", "text", "kind")
         found = {**fields, **self.mapping}
         return Shape(shape, {name: found[name] for name in order if name in found})
+
+    def _a_message_a_row(self) -> InputError:
+        what = f"seems to hold one message a row, by its columns {listed(self.columns)}"
+        way_out = (
+            "join each conversation into one row's `messages`, or learn the texts one by one: "
+            '--map "text=text"'
+        )
+        return InputError(Problem(self.file, None, what, way_out))
 
     def _unknown(self) -> InputError:
         by_lower = {name.lower(): name for name in self.columns}
@@ -268,12 +322,8 @@ class _Search:
             for field, names in (("instruction", PROMPTS), ("output", ANSWERS))
         }
         what = (
-            f"no shape known has its columns, {_listed(self.columns)}: not Alpaca's (instruction, "
+            f"no shape known has its columns, {listed(self.columns)}: not Alpaca's (instruction, "
             "output), a prompt and its answer, messages, or text"
         )
         named = " ".join(f"{field}={column}" for field, column in near.items())
         return InputError(Problem(self.file, None, what, f'name them: --map "{named}"'))
-
-
-def _listed(names: Collection[str]) -> str:
-    return ", ".join(map(repr, names))

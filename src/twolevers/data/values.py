@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Collection
+from itertools import islice
 from typing import Any
 
 Fault = tuple[object, str, str]
@@ -24,6 +27,18 @@ def type_name(value: object) -> str:
     names = {bool: "true or false", int: "a number", float: "a number", list: "a list"}
     names |= {dict: "an object", str: "text", type(None): "null", bytes: "binary"}
     return names.get(type(value), f"of type {type(value).__name__}")
+
+
+def absent(value: object) -> bool:
+    """Whether there is no value: null, or the NaN that pandas writes where nothing is."""
+    return value is None or (isinstance(value, float) and math.isnan(value))
+
+
+def listed(names: Collection[str]) -> str:
+    """`'a', 'b'`: of many the first 20, of long ones the beginning; `none` where there are none."""
+    texts = [repr(name if len(name) <= 60 else name[:60] + "…") for name in islice(names, 20)]
+    more = [f"{len(names) - 20:,} more"] if len(names) > 20 else []
+    return ", ".join([*texts, *more]) or "none"
 
 
 def whole(text: str) -> str:

@@ -86,6 +86,8 @@ def figures(found: Inspection) -> dict[str, str]:
 
 def findings(found: Inspection) -> Iterator[str]:
     """A sentence for each thing that a person should know before training."""
+    if found.shape.startswith("preferences"):
+        yield "Preferences: the chosen answers are learned, the rejected ones are not read."
     if found.num_faulty:
         yield f"Rows that are no entries: {found.num_faulty:,} of {found.num_rows:,}."
     for one in found.dropped:
