@@ -128,7 +128,24 @@ def test_a_label_with_nothing_to_train_on(tmp_path: Path) -> None:
         except InputError as error:
             said.append(str(error))
     assert 0 < len(said) < 20
-    assert all("'c': has 1 texts, none of which" in message for message in said)
+    assert all("'c': has 1 text to split, none of which" in message for message in said)
+
+
+def test_what_a_rare_label_does_to_the_others_is_said(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"too few.*the rarest, 'c', has 1 text: .*--no-balanced"):
+        prepared(tmp_path, rows(a=50, b=50, c=1))
+    many = rows(**{f"l{n}": 2 for n in range(400)}, rare=1)
+    with pytest.raises(InputError, match="the rarest, 'rare', has 1 text: ") as caught:
+        prepared(tmp_path, many)
+    assert len(str(caught.value).splitlines()) == 21
+    assert "more labels have no text to train on" in str(caught.value)
+
+
+def test_doubtful_labels_are_said(tmp_path: Path) -> None:
+    mixed = [*rows(Spam=10, spam=10, ham=10), ("ham", "Spam text 1")]
+    _, notes = prepared(tmp_path, mixed)
+    assert "labels that differ in case alone are different labels: 'Spam', 'spam'" in notes
+    assert "texts that stand in the file with several different labels: 1" in notes
 
 
 def test_embedded_messages_are_what_the_code_writes() -> None:

@@ -115,7 +115,15 @@ def test_rows_of_another_width(tmp_path: Path) -> None:
         (b"", "the file is empty"),
         (b"text,label\n", "holds no rows"),
         (b"<html>", "looks like a web page"),
-        (b"\xff\xfet\x00", "neither Parquet nor UTF-8"),
+        (b"\xff\xfet\x00", "is text in UTF-16; save it as UTF-8"),
+        (b"text,label\ncaf\xe9,0\n", "neither Parquet nor UTF-8"),
+        (b"\x1f\x8b\x08\x00", "compressed with gzip; decompress it first"),
+        (b'text,label\n"a,0\nb,1\n', "line 2: no valid CSV in the row that begins here"),
+        (b'text,label\nb,1\n"a,0\n"c,1\n', "line 3: no valid CSV in the row that begins here"),
+        (b'{"data": [\n{"text": "a"}\n]}', "save the list under 'data' alone"),
+        (b'{"text": "a", "label": 0, "label": 1}', "'label': this key stands twice"),
+        (b'[{"text": NaN, "label": NaN}]', "row 1: text is empty"),
+        (b'[{"text": "a", "label": NaN}]', "row 1: label is empty"),
         (b"t\x00", "zero byte"),
         (b"text\nonly\n", "has one column only"),
         (b'[{"text": "a"', "no valid JSON"),
@@ -133,6 +141,49 @@ def test_what_is_no_such_file(tmp_path: Path, content: bytes, told: str) -> None
     with pytest.raises(InputError) as error:
         read_labelled(path, LabelledDataOptions())
     assert told in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("lines", "texts"),
+    [
+        # As in UCI's SMS Spam Collection: a mark that opens nothing, and one that closes early.
+        ('ham\t"Go on\nspam\t"Win" now\nham\t"see"\n', ['"Go on', '"Win" now', '"see"']),
+        ('ham\t"Go ""on"""\nspam\t6" pipe\nham\t"a\nb"\n', ['Go "on"', '6" pipe', "a\nb"]),
+        ("ham,Hi; you; there\nspam,a\n", ["Hi; you; there", "a"]),
+        ("ham,[x] {y}\nspam,<z>\n", ["[x] {y}", "<z>"]),
+    ],
+)
+def test_quotation_marks_and_delimiters_in_texts(
+    tmp_path: Path, lines: str, texts: list[str]
+) -> None:
+    columns = {"header": False, "label_column": "1", "text_column": "2"}
+    assert read(tmp_path, lines, **columns)[1] == texts
+
+
+def test_texts_that_begin_as_json_does_and_no_header(tmp_path: Path) -> None:
+    columns = {"header": False, "label_column": "2", "text_column": "1"}
+    texts = ["[x] hi", "{y}", "<z>"]
+    lines = "".join(f"{text}\t{number % 2}\n" for number, text in enumerate(texts))
+    assert read(tmp_path, lines, **columns)[1] == texts
+    message = refused(tmp_path, "text,label\na,0\n", **columns | {"text_column": "1"})
+    assert "names the columns 'text' and 'label': it is a header; leave out --no-header" in message
+
+
+def test_parquet_with_a_column_twice(tmp_path: Path) -> None:
+    table = pa.table([["a", "b"], ["c", "d"], ["x", "y"]], names=["text", "text", "label"])
+    pa.parquet.write_table(table, tmp_path / "data")
+    with pytest.raises(InputError, match="column 'text': stands twice"):
+        read_labelled(tmp_path / "data", LabelledDataOptions())
+
+
+def test_half_characters_and_long_values(tmp_path: Path) -> None:
+    path = tmp_path / "data.json"
+    rows = [{"text": "a\ud83d", "label": "x\ud83d"}, {"text": "b", "label": "y"}]
+    path.write_text(json.dumps(rows), encoding="utf-8")
+    found = read_labelled(path, LabelledDataOptions())
+    assert (found.texts, found.labels) == (["a\ufffd", "b"], ["x\ufffd", "y"])
+    message = refused(tmp_path, "y" * 200_000 + "\tham\nb\tspam\n")
+    assert len(message) < 1000
 
 
 def test_labels_of_any_kind_in_order(tmp_path: Path) -> None:

@@ -88,6 +88,26 @@ def test_csv_cells_stay_text(tmp_path: Path) -> None:
     ]
 
 
+def test_stray_quotation_marks_of_tab_separated_text(tmp_path: Path) -> None:
+    rows = 'instruction\toutput\n"Say a.\ta\nSay b.\t"b" it is\nSay\t"c"\n'
+    assert read(tmp_path, rows) == [
+        Entry('"Say a.', "", "a"),
+        Entry("Say b.", "", '"b" it is'),
+        Entry("Say", "", '"c"'),
+    ]
+    rows = 'instruction\toutput\n"Say ""a"".\n"\t6" pipe\n'
+    assert read(tmp_path, rows) == [Entry('Say "a".\n', "", '6" pipe')]
+
+
+def test_nan_is_as_good_as_null(tmp_path: Path) -> None:
+    # pandas.DataFrame.to_dict and json.dump write it so.
+    row = '[{"instruction": "a", "input": NaN, "output": "b", "kind": NaN}]'
+    assert read(tmp_path, row) == [Entry("a", "", "b")]
+    row = '[{"instruction": "a", "input": NaN, "output": ""}]'
+    assert "output is empty" in refuse(tmp_path, row)
+    assert len(refuse(tmp_path, row).splitlines()) == 1
+
+
 def test_a_csv_cell_of_megabytes(tmp_path: Path) -> None:
     text = "x\n" * 1_500_000
     assert read(tmp_path, f'instruction,output\na,"{text}"\nc,d\n')[0].output == text
@@ -183,6 +203,10 @@ def test_broken_csv_rows_are_numbered(tmp_path: Path) -> None:
         ("instruction,result\na,b\n", "column 'output': is missing; the columns are"),
         ("Instruction,Output\na,b\n", '--map "instruction=Instruction output=Output"'),
         ("instruction,output,output\na,b,c\n", "column 'output': stands twice"),
+        ('instruction,output\na,"b\nc,d\n', "line 2: no valid CSV in the row that begins here"),
+        ('instruction,output\na,"b\nc,"d\n', "line 2: no valid CSV in the row that begins here"),
+        ("x" * 200_000, "none of the formats known: it begins with 'xxx"),
+        (b"\xff\xff\xff\xff\x10\x00", "an Arrow stream; save it as Parquet"),
         ("a text\nof no format", "none of the formats known: it begins with 'a text'"),
         ("<!DOCTYPE html>\n<html>", "looks like a web page"),
         ("version https://git-lfs.github.com/spec/v1\n", "git lfs pull"),

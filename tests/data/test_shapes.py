@@ -157,6 +157,8 @@ def test_a_map_takes_a_template(tmp_path: Path, form: str) -> None:
         ("input=a input=b", "input is mapped twice"),
         ("text=a output=b", "text and output belong to different shapes"),
         ("text={a", "is no template"),
+        ("text='{question} {answer:x}'", "is no template"),
+        ("text='{question} {}'", "is no template"),
         ("output=answr", "'answr': is not there (did you mean 'answer'?)"),
         ("output={answr}", "'answr': is not there (did you mean 'answer'?)"),
     ],
@@ -173,6 +175,8 @@ def test_columns_that_leave_it_open_or_say_nothing(tmp_path: Path, form: str) ->
     for row, message in (
         ({"prompt": "a", "question": "b", "answer": "c"}, '--map "instruction=prompt"'),
         ({"prompt": "a", "rejected": "b"}, '--map "instruction=prompt output=COLUMN"'),
+        ({"text": "a", "role": "prompter", "parent_id": "1"}, "hold one message a row"),
+        ({f"c{i}": "x" for i in range(30)} | {"query": "x"}, "'c19', 11 more: not Alpaca's"),
         ({"Prompt": "a", "Answer": "b"}, '--map "instruction=Prompt output=Answer"'),
     ):
         with pytest.raises(InputError) as caught:
@@ -207,6 +211,25 @@ def test_content_in_parts_and_a_system_column(tmp_path: Path) -> None:
     assert entries_of(write(tmp_path, [own]))[1][0].earlier == (("system", "Be rude."),)
 
 
+def test_blank_system_messages_and_other_names_of_roles_and_parts(tmp_path: Path) -> None:
+    parts = [{"type": "input_text", "text": "a"}, {"type": None, "text": "b"}]
+    rows: list[Any] = [
+        chat(("system", ""), ("user", parts), ("assistant", "c")),
+        {"conversations": [{"from": "bing", "value": "Hello."}, {"from": "human", "value": "a\nb"},
+                           {"from": "bard", "value": "c"}]},
+    ]  # fmt: skip
+    assert entries_of(write(tmp_path, rows[:1]))[1] == [Entry("a\nb", "", "c")]
+    greeted = Entry("a\nb", "", "c", "", (("assistant", "Hello."),))
+    assert entries_of(write(tmp_path, rows[1:]))[1] == [greeted]
+
+
+@pytest.mark.parametrize("form", ["json", "parquet"])
+def test_prompt_and_completion_as_messages(tmp_path: Path, form: str) -> None:
+    row = {"prompt": CHAT[:-1], "completion": CHAT[-1:]}
+    shape, found = entries_of(write(tmp_path, [row], form))
+    assert (shape, found) == ("pairs (instruction=prompt, output=completion)", [CHAT_ENTRY])
+
+
 def test_every_fault_of_a_chat_is_named(tmp_path: Path) -> None:
     image = {"type": "image_url", "image_url": {"url": "x"}}
     rows: list[Any] = [
@@ -223,6 +246,9 @@ def test_every_fault_of_a_chat_is_named(tmp_path: Path) -> None:
         {"messages": ["hello", {"content": "x"}]},
         {"messages": [{"role": "user", "content": "a"},
                       {"role": "assistant", "content": None, "tool_calls": [{}]}]},
+        {"messages": [{"role": "user", "content": "a"},
+                      {"role": "assistant", "content": "b", "weight": 0}]},
+        chat(("system", " ")),
     ]  # fmt: skip
     with pytest.raises(InputError) as caught:
         entries_of(write(tmp_path, rows))
@@ -243,6 +269,8 @@ def test_every_fault_of_a_chat_is_named(tmp_path: Path) -> None:
         "row 11 'hello': message 1 is text, not an object",
         "row 11: message 2 has no role; its keys are 'content'",
         "row 12: message 2 calls a tool",
+        "row 13 0: ends with an answer of weight 0",
+        "row 14: has no messages",
     ]
     assert [line[: len(start)] for line, start in zip(lines, expected, strict=True)] == expected
 
@@ -325,9 +353,10 @@ def test_a_long_file_is_not_read_at_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("form", ["json", "jsonl", "csv", "parquet"])
-def test_options_are_kept_with_the_entry(tmp_path: Path, form: str) -> None:
+@pytest.mark.parametrize("options", [["spam", "ham"], {"text": ["spam", "ham"], "label": ["A"]}])
+def test_options_are_kept_with_the_entry(tmp_path: Path, form: str, options: object) -> None:
     row = {"instruction": "Is it spam?", "input": "Win!", "output": "spam"}
-    rows = [{**row, "options": ["spam", "ham"]}] * 20
+    rows = [{**row, "options": options}] * 20
     path = write(tmp_path, rows, form)
     [first, *_] = entries_of(path)[1]
     assert first == Entry("Is it spam?", "Win!", "spam", options=("spam", "ham"))

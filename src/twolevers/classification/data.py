@@ -15,7 +15,9 @@ import twolevers
 from twolevers.classification.options import ClassifyOptions, CutRule
 from twolevers.classification.read import Labelled, read_labelled
 from twolevers.classification.records import LabelledData
+from twolevers.classification.table import refuse
 from twolevers.data.tokenizer import get_tokenizer
+from twolevers.data.values import listed
 from twolevers.errors import InputError, Problem
 from twolevers.files import atomic_file, hash_of
 from twolevers.progress import Progress
@@ -50,11 +52,13 @@ def prepare(
     data, seed = options.data, options.training.seed
     found = read_labelled(dataset.path, data)
     kept = balanced_rows(found.labels, seed) if data.balanced else np.arange(len(found.labels))
-    splits = split_rows(kept, seed)
+    advice = _advice(found.labels, data.balanced)
+    splits = split_rows(kept, seed, advice)
     of_row = {int(row): name for name, rows in splits.items() for row in rows}
     rows = [int(row) for name in SPLITS for row in splits[name]]
-    labels = [found.order.index(found.labels[row]) for row in rows]
-    _check_labels(found, [found.labels[row] for row in splits["train"]], dataset.path.name)
+    place = {label: place for place, label in enumerate(found.order)}
+    labels = [place[found.labels[row]] for row in rows]
+    _check_labels(found, kept, splits["train"], dataset.path, advice)
     whole = get_tokenizer().encode_batch([found.texts[row] for row in rows])
     tokens = [cut(ids, data.max_length, data.cut) for ids in whole]
 
@@ -91,6 +95,7 @@ def prepare(
         train_tokens=sum(len(ids) for ids in tokens[: len(splits["train"])]),
     )
     _say(record, options, progress)
+    _say_doubts(found, progress)
     return record
 
 
@@ -119,7 +124,9 @@ def balanced_rows(labels: Sequence[str], seed: int) -> np.ndarray:
     return np.sort(np.concatenate(drawn))
 
 
-def split_rows(rows: np.ndarray, seed: int) -> dict[SplitName, np.ndarray]:
+def split_rows(
+    rows: np.ndarray, seed: int, advice: str = "give at least 10"
+) -> dict[SplitName, np.ndarray]:
     """70 % train, 10 % val, the rest test, of the rows shuffled by the seed, as chapter 6.
 
     Raises:
@@ -128,7 +135,7 @@ def split_rows(rows: np.ndarray, seed: int) -> dict[SplitName, np.ndarray]:
     num_train, num_val = int(len(rows) * 0.7), int(len(rows) * 0.1)
     if min(num_train, num_val, len(rows) - num_train - num_val) < 1:
         what = "too few texts to split 70/10/20 into training, validation and test"
-        raise InputError(Problem("dataset", len(rows), what, "give at least 10"))
+        raise InputError(Problem("dataset", len(rows), what, advice))
     order = np.random.Generator(np.random.PCG64(seed)).permutation(rows)
     train, val, test = np.split(order, [num_train, num_train + num_val])
     return {"train": train, "val": val, "test": test}
@@ -153,26 +160,43 @@ def load_texts(data: LabelledData, split: SplitName) -> list[LabelledText]:
     return [LabelledText(ids, label) for ids, label in pairs]
 
 
-def _check_labels(found: Labelled, trained: Sequence[str], file: str) -> None:
-    missing = [label for label in found.order if label not in set(trained)]
-    if missing:
-        counts = Counter(found.labels)
-        raise InputError(
-            [
-                Problem(
-                    f"{file}, label",
-                    label,
-                    f"has {counts[label]} texts, none of which came into the training split",
-                    "give more texts of it, remove it, or take another --seed",
-                )
-                for label in missing
-            ]
+def _advice(labels: Sequence[str], balanced: bool) -> str:
+    """What to do about texts too few to split."""
+    counts = Counter(labels)
+    rarest = min(counts, key=lambda label: counts[label])
+    if not balanced or counts[rarest] * len(counts) == len(labels):
+        return "give at least 10"
+    texts = f"{counts[rarest]} text{'s' * (counts[rarest] != 1)}"
+    return (
+        f"labels are balanced, and the rarest, {rarest!r}, has {texts}: give more of it, remove "
+        "it, or use all texts as they are: --no-balanced"
+    )
+
+
+def _check_labels(
+    found: Labelled, kept: np.ndarray, train: np.ndarray, path: Path, advice: str
+) -> None:
+    trained = {found.labels[row] for row in train}
+    counts = Counter(found.labels[row] for row in kept)
+    if "--no-balanced" not in advice:
+        advice = "give more texts of it, remove it, or take another --seed"
+    faults = [
+        Problem(
+            f"{path.name}, label",
+            label,
+            f"has {counts[label]} text{'s' * (counts[label] != 1)} to split, none of which came "
+            "into the training split",
+            advice,
         )
+        for label in found.order
+        if label not in trained
+    ]
+    refuse(path, faults, "labels have no text to train on")
 
 
 def _say(data: LabelledData, options: ClassifyOptions, progress: Progress) -> None:
     sizes = f"{data.num_train} to train, {data.num_val} to validate, {data.num_test} to test"
-    progress.note(f"{data.text_column} → {data.label_column}: {', '.join(data.labels)}; {sizes}")
+    progress.note(f"{data.text_column} → {data.label_column}: {listed(data.labels)}; {sizes}")
     if data.num_dropped:
         progress.note(f"{data.num_dropped} of {data.num_rows} texts left out: labels are balanced")
     if data.num_cut:
@@ -180,3 +204,17 @@ def _say(data: LabelledData, options: ClassifyOptions, progress: Progress) -> No
         progress.note(f"{data.num_cut} texts cut to {limit} tokens: {options.data.cut}")
     if data.num_repeated:
         progress.note(f"{data.num_repeated} test texts stand in the training split too")
+
+
+def _say_doubts(found: Labelled, progress: Progress) -> None:
+    """What a person should look at, as it is rarely meant."""
+    by_lower: dict[str, list[str]] = {}
+    for label in found.order:
+        by_lower.setdefault(label.casefold(), []).append(label)
+    if alike := [label for labels in by_lower.values() if len(labels) > 1 for label in labels]:
+        progress.note(f"labels that differ in case alone are different labels: {listed(alike)}")
+    labels_of: dict[str, set[str]] = {}
+    for text, label in zip(found.texts, found.labels, strict=True):
+        labels_of.setdefault(text, set()).add(label)
+    if several := sum(len(labels) > 1 for labels in labels_of.values()):
+        progress.note(f"texts that stand in the file with several different labels: {several}")

@@ -9,6 +9,7 @@ from typing import Any
 
 from twolevers.classification.options import LabelledDataOptions
 from twolevers.classification.table import Table, read_table, refuse
+from twolevers.data.values import absent, listed, whole
 from twolevers.errors import InputError, Problem, did_you_mean
 
 TEXT_NAMES = (
@@ -49,16 +50,20 @@ def read_labelled(path: Path, options: LabelledDataOptions) -> Labelled:
         found = label_text(label)
         where = f"{path.name}, row {number}"
         if not isinstance(text, str) or not text.strip():
-            no_text = text is not None and not isinstance(text, str)
+            no_text = not absent(text) and not isinstance(text, str)
             what = f"{text_column} is {'no text' if no_text else 'empty'}"
-            faults.append(Problem(where, text or None, what, "fill it in, or remove the row"))
+            faults.append(Problem(where, _short(text), what, "fill it in, or remove the row"))
         if not found:
-            what = f"{label_column} is {'empty' if label in (None, '') else 'no label'}"
+            blank = absent(label) or (isinstance(label, str) and not label.strip())
+            what = f"{label_column} is {'empty' if blank else 'no label'}"
             way_out = "give text or a whole number, or remove the row"
-            faults.append(Problem(where, label or None, what, way_out))
-        texts.append(text)
+            faults.append(Problem(where, _short(label), what, way_out))
+        texts.append(whole(text) if isinstance(text, str) else "")
         labels.append(found)
-    refuse(path, faults, "cannot be used")
+    refuse(path, faults, "rows cannot be used")
+    if not options.header and table.num_rows and _is_header(texts[0], labels[0]):
+        what = f"names the columns {texts[0]!r} and {labels[0]!r}: it is a header"
+        raise InputError(Problem(f"{path.name}, row 1", None, what, "leave out --no-header"))
     order = sorted_labels(set(labels))
     if not table.num_rows:
         raise InputError(Problem(path.name, None, "holds no rows", "give at least 10"))
@@ -78,7 +83,7 @@ def find_columns(table: Table, options: LabelledDataOptions, file: str) -> tuple
         InputError: a column that is not there, or one that can't be told from the names.
     """
     names = list(table.columns)
-    there = f"the columns are {', '.join(map(repr, names)) or 'none'}"
+    there = f"the columns are {listed(names)}"
     problems: list[Problem] = []
 
     def find(asked: str | None, known: Sequence[str], option: str) -> str | None:
@@ -123,6 +128,17 @@ def find_columns(table: Table, options: LabelledDataOptions, file: str) -> tuple
     return text, label
 
 
+def _is_header(text: str, label: str) -> bool:
+    return text.strip().lower() in TEXT_NAMES and label.lower() in LABEL_NAMES
+
+
+def _short(value: Any) -> Any:
+    """A value as it is shown: nothing for none, no more than its beginning."""
+    if absent(value) or value == "":
+        return None
+    return value if len(repr(value)) <= 60 else repr(value)[:60] + "…"
+
+
 def label_text(value: Any) -> str:
     """A label as text: text without white space around it, whole numbers, true or false; empty
     for whatever else (a Parquet column with gaps has its whole numbers as 1.0)."""
@@ -130,7 +146,7 @@ def label_text(value: Any) -> str:
         return str(value).lower()
     if isinstance(value, float) and value.is_integer():
         value = int(value)
-    return str(value).strip() if isinstance(value, str | int) else ""
+    return whole(str(value).strip()) if isinstance(value, str | int) else ""
 
 
 def sorted_labels(labels: set[str]) -> tuple[str, ...]:

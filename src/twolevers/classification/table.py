@@ -11,13 +11,16 @@ import io
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet
 
-from twolevers.data.format import SKIP_BOM
+from twolevers.data.format import SKIP_BOM, csv_rows, has_stray_quotes, refuse_foreign
+from twolevers.data.rows import DECODER, wrapped
+from twolevers.data.values import RepeatedKey, repeated
 from twolevers.errors import InputError, Problem
 
 _TAKEN = "give CSV, TSV, Parquet, JSON or JSON Lines"
@@ -45,8 +48,10 @@ def read_table(path: Path, *, header: bool = True) -> Table:
     """
     try:
         with path.open("rb") as file:
-            if file.read(4) == b"PAR1":
-                return _parquet(path)
+            start_bytes = file.read(64)
+        if start_bytes.startswith(b"PAR1"):
+            return _parquet(path)
+        refuse_foreign(path, start_bytes)
         text = path.read_text(encoding=SKIP_BOM)
     except OSError as error:
         what = f"cannot be read: {error.strerror or error}"
@@ -58,6 +63,8 @@ def read_table(path: Path, *, header: bool = True) -> Table:
     if not start or "\0" in text:
         what = "holds a zero byte: it is no text" if start else "the file is empty"
         raise InputError(Problem(path.name, None, what, _TAKEN))
+    if not header:  # nothing but CSV has none, whatever its first text begins with
+        return _csv(path, text, header)
     if start == "<":
         what = f"looks like a web page: it begins with {text.strip()[:40]!r}"
         raise InputError(Problem(path.name, None, what, "download the data itself, not its page"))
@@ -67,87 +74,91 @@ def read_table(path: Path, *, header: bool = True) -> Table:
 
 
 def refuse(path: Path, faults: Sequence[Problem], what: str) -> None:
-    """Raises InputError with the first of the faults, and how many rows `what`, if any are."""
+    """Raises InputError with the first of the faults and, of more, how many there are."""
     if not faults:
         return
     shown = list(faults[:SHOWN])
     if len(faults) > SHOWN:
-        more = f"{len(faults) - SHOWN} more rows {what} ({len(faults)} in all)"
+        more = f"{len(faults) - SHOWN} more {what} ({len(faults)} in all)"
         shown.append(Problem(path.name, None, more, "correct them in the same way"))
     raise InputError(shown)
 
 
 def _parquet(path: Path) -> Table:
     try:
-        table = pa.parquet.read_table(path)
-    except (pa.ArrowException, OSError) as error:
+        with pa.parquet.ParquetFile(path) as file:
+            _refuse_repeated(path, file.schema_arrow.names)
+            table = file.read()
+        return Table(table.to_pydict(), table.num_rows)
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         what = f"cannot be read as Parquet: {error}"
         raise InputError(Problem(path.name, None, what, "write the file anew")) from None
-    return Table(table.to_pydict(), table.num_rows)
 
 
 def _csv(path: Path, text: str, header: bool) -> Table:
     first = next(line for line in text.split("\n") if line.strip())
+    csv.field_size_limit(2**31 - 1)
     # A text holds commas, and no tab where tabs lie between columns.
     tab = "\t" in first
-    delimiter = "\t" if tab else max(_DELIMITERS, key=lambda sign: _width(first, sign))
-    if _width(first, delimiter) < 2:
+    delimiter = "\t" if tab else max(_DELIMITERS, key=lambda sign: _fit(text, sign))
+    if _fit(first, delimiter)[1] < 2:
         what = f"has one column only: it begins with {first[:40]!r}"
         way_out = "give two columns, with a tab, comma, semicolon or bar between them"
         raise InputError(Problem(path.name, None, what, way_out))
-    csv.field_size_limit(2**31 - 1)
-    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
+    quoted = not (tab and has_stray_quotes(text.split("\n")))
     names: list[str] = []
     rows: list[list[str]] = []
     faults = []
-    try:
-        for row in filter(None, reader):
-            if not names:
-                names = [cell.strip() for cell in row]
-                if header:
-                    continue
-                names = [str(number) for number in range(1, len(row) + 1)]
-            rows.append(row)
-            if len(row) != len(names):
-                where = f"{path.name}, row {len(rows)} (line {reader.line_num})"
-                what = f"has {len(row)} columns where the first row has {len(names)}"
-                way_out = "put what holds a delimiter or a line break in quotation marks"
-                faults.append(Problem(where, delimiter.join(row)[:60], what, way_out))
-    except csv.Error as error:
-        what = f"no valid CSV: {error}"
-        where = f"{path.name}, line {reader.line_num}"
-        raise InputError(Problem(where, None, what, "correct it there")) from None
-    refuse(path, faults, "have another number of columns")
-    repeated = {name for name in names if names.count(name) > 1}
-    if repeated:
-        raise InputError(
-            [
-                Problem(f"{path.name}, column", name, "stands twice", "keep one of them")
-                for name in sorted(repeated)
-            ]
-        )
+    for line, row in csv_rows(path.name, io.StringIO(text, newline=""), delimiter, quoted):
+        if not names:
+            names = [cell.strip() for cell in row]
+            if header:
+                continue
+            names = [str(number) for number in range(1, len(row) + 1)]
+        rows.append(row)
+        if len(row) != len(names):
+            where = f"{path.name}, row {len(rows)} (line {line})"
+            what = f"has {len(row)} columns where the first row has {len(names)}"
+            way_out = "put what holds a delimiter or a line break in quotation marks"
+            faults.append(Problem(where, delimiter.join(row)[:60], what, way_out))
+    refuse(path, faults, "rows have another number of columns")
+    _refuse_repeated(path, names)
     columns = dict(zip(names, map(list, zip(*rows, strict=True)), strict=True)) if rows else {}
     return Table(columns or {name: [] for name in names}, len(rows))
 
 
-def _width(line: str, delimiter: str) -> int:
-    return len(next(csv.reader([line], delimiter=delimiter)))
+def _fit(text: str, delimiter: str) -> tuple[bool, int]:
+    """How well a delimiter fits: whether the first rows have one width above 1; the first's."""
+    rows = filter(None, csv.reader(io.StringIO(text, newline=""), delimiter=delimiter))
+    widths = [len(row) for row in islice(rows, 20)]
+    return len({*widths}) == 1 < widths[0], widths[0]
+
+
+def _refuse_repeated(path: Path, names: Sequence[str]) -> None:
+    twice = sorted({name for name in names if names.count(name) > 1})
+    faults = [
+        Problem(f"{path.name}, column", name[:60], "stands twice", "keep one of them")
+        for name in twice
+    ]
+    refuse(path, faults, "columns stand twice")
 
 
 def _json_rows(path: Path, text: str, start: str) -> Iterator[tuple[str, Any]]:
     """Where a row stands, and the row: of a list of objects, or of one object a line."""
-    if start == "{":
+    if start == "{" and text.lstrip().split("\n", 1)[0].rstrip()[-1] == "}":
         for number, line in enumerate(text.split("\n"), start=1):
             if line.strip():
                 yield f"line {number}", _decoded(path, line, number)
         return
     rows = _decoded(path, text, 1)
+    if isinstance(rows, dict):
+        raise wrapped(path, rows)
     yield from ((f"row {number}", row) for number, row in enumerate(rows, start=1))
 
 
 def _decoded(path: Path, text: str, line: int) -> Any:
     try:
-        return json.loads(text)
+        return DECODER.decode(text)
     except json.JSONDecodeError as error:
         where = f"{path.name}, line {line + error.lineno - 1}, column {error.colno}"
         way_out = "give a list of objects, or one object a line"
@@ -166,10 +177,12 @@ def _from_rows(path: Path, rows: Iterable[tuple[str, Any]]) -> Table:
             way_out = 'write {"text": …, "label": …}'
             faults.append(Problem(f"{path.name}, {where}", row, "is no object", way_out))
             continue
+        if isinstance(row, RepeatedKey):
+            faults.append(Problem(f"{path.name}, {where}", *repeated(row)))
         for name in row:
             columns.setdefault(name, [None] * count)
         count += 1
         for name, values in columns.items():
             values.append(row.get(name))
-    refuse(path, faults, "are no objects")
+    refuse(path, faults, "rows cannot be used")
     return Table(columns, count)

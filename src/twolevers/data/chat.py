@@ -28,6 +28,8 @@ _TOOLS = {"tool", "tools", "function", "function_call", "tool_call", "observatio
 _TEXTS = {None, "text", "input_text", "output_text"}
 """Kinds of a part that is text."""
 _SPEAKERS = re.compile(r"(?:^|\n\n)(Human|Assistant):")
+_WRITTEN = re.compile(r"""\s*\[?\s*\{\s*["'](?:role|from|content|value)["']\s*:""")
+"""How the JSON text of messages begins; Python's own way of writing them is near enough to tell."""
 _REMOVE = "remove the row"
 
 
@@ -82,16 +84,15 @@ def conversation(prompt: object, answer: object) -> object:
     return [*asked, *(answered or [{"role": "assistant", "content": answer}])]
 
 
-def _messages(value: object) -> list[Any] | str | None:
+def _messages(value: Any) -> list[Any] | str | None:
     """A value that is messages, as a list of them; None for whatever else."""
     if isinstance(value, str):
-        if re.match(r"\s*\[\s*\{", value):
-            try:
-                value = json.loads(value)
-            except (ValueError, RecursionError):
-                return value
-        else:
+        if not _WRITTEN.match(value):
             return _spoken(value)
+        try:
+            value = json.loads(value)
+        except (ValueError, RecursionError):
+            return str(value)
     if isinstance(value, dict) and ("role" in value or "from" in value):
         return [value]
     return value if isinstance(value, list) and value and isinstance(value[0], dict) else None

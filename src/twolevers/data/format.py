@@ -6,7 +6,7 @@ import codecs
 import csv
 import json
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -25,7 +25,7 @@ _FOREIGN = {
     b"ARROW1": ("an Arrow file", "save it as Parquet"),
     b"\xff\xff\xff\xff": ("an Arrow stream", "save it as Parquet"),
     b"%PDF": ("a PDF", _TAKEN),
-    b"SQLite": ("a database", _TAKEN),
+    b"SQLite format 3\0": ("a database", _TAKEN),
     b"version https://git-lfs": ("a pointer to a file in Git LFS", "fetch it: git lfs pull"),
     # UTF-32's mark begins as UTF-16's does, so it comes first.
     codecs.BOM_UTF32_LE: ("text in UTF-32", "save it as UTF-8"),
@@ -100,6 +100,37 @@ def has_stray_quotes(lines: Iterable[str]) -> bool:
     return stray
 
 
+def csv_rows(
+    file: str, lines: Iterable[str], delimiter: str, quoted: bool
+) -> Iterator[tuple[int, list[str]]]:
+    """The rows of a CSV and the line that each begins in; blank lines are skipped.
+
+    Args:
+        file: its name, for messages.
+        quoted: whether quotation marks hold cells together.
+
+    Raises:
+        InputError: a quotation mark that closes nothing, or is not closed.
+    """
+    csv.field_size_limit(2**31 - 1)
+    reader = csv.reader(
+        lines,
+        delimiter=delimiter,
+        quoting=csv.QUOTE_MINIMAL if quoted else csv.QUOTE_NONE,
+        strict=True,
+    )
+    begin = 1
+    try:
+        for row in reader:
+            if row:
+                yield begin, row
+            begin = reader.line_num + 1
+    except csv.Error as error:
+        what = f"no valid CSV in the row that begins here: {error}"
+        way_out = "close each quotation mark, and write one that is text twice, in quotation marks"
+        raise InputError(Problem(f"{file}, line {begin}", None, what, way_out)) from None
+
+
 def _check_text(path: Path) -> str:
     """The first line that is not blank, after the whole file proved to be UTF-8 text."""
     decoder = codecs.getincrementaldecoder("utf-8")()
@@ -147,8 +178,14 @@ def _text_format(path: Path, line: str, names: Collection[str]) -> Format:
     }
     if any(found.values()):
         delimiter = max(found, key=lambda mark: found[mark])
-        with path.open(encoding=SKIP_BOM) as lines:
-            return Format("csv", delimiter, delimiter != "\t" or not has_stray_quotes(lines))
+        quoted = True
+        if delimiter == "\t":
+            with path.open(encoding=SKIP_BOM) as lines:
+                quoted = not has_stray_quotes(lines)
+        with path.open(encoding=SKIP_BOM, newline="") as lines:
+            for _ in csv_rows(path.name, lines, delimiter, quoted):
+                pass  # pyarrow takes a quotation mark in a wrong place for the text of its rows
+        return Format("csv", delimiter, quoted)
     what = f"is none of the formats known: it begins with {line[:40]!r}"
     way_out = (
         f"{_TAKEN}; a CSV's first line names its columns: instruction and output, or others that "

@@ -48,14 +48,15 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return row
 
 
-_decoder = json.JSONDecoder(object_pairs_hook=_object)
+DECODER = json.JSONDecoder(object_pairs_hook=_object)
+"""JSON's, but that an object with a key twice is told."""
 
 
 def _json(source: Source) -> Rows:
     """A JSON array of objects. Read whole: the standard library knows no other way."""
     path = source.path
     try:
-        value = _decoder.decode(path.read_text(encoding=SKIP_BOM))
+        value = DECODER.decode(path.read_text(encoding=SKIP_BOM))
     except json.JSONDecodeError as error:
         where = f"{path.name}, line {error.lineno}, column {error.colno}"
         raise InputError(
@@ -66,13 +67,18 @@ def _json(source: Source) -> Rows:
             Problem(path.name, None, f"no usable JSON: {error}", "give a list of entries")
         ) from None
     if isinstance(value, dict) and not any(name in value for name in source.names):
-        lists = [key for key, inner in value.items() if isinstance(inner, list)]
-        what = "holds one object, not a list of entries"
-        way_out = f"save the list under {lists[0]!r} alone" if lists else "give a list of entries"
-        raise InputError(Problem(path.name, None, what, way_out))
+        raise wrapped(path, value)
     rows = value if isinstance(value, list) else [value]
     for number, row in enumerate(rows, start=1):
         yield f"row {number}", row
+
+
+def wrapped(path: Path, value: dict[str, Any]) -> InputError:
+    """What is said of a file that holds one object, and no row."""
+    lists = [key for key, inner in value.items() if isinstance(inner, list)]
+    what = "holds one object, not a list of entries"
+    way_out = f"save the list under {lists[0]!r} alone" if lists else "give a list of entries"
+    return InputError(Problem(path.name, None, what, way_out))
 
 
 def _json_lines(source: Source) -> Rows:
@@ -85,7 +91,7 @@ def _json_lines(source: Source) -> Rows:
             number += 1
             row: object
             try:
-                row = _decoder.decode(line)
+                row = DECODER.decode(line)
             except json.JSONDecodeError as error:
                 what = f"no valid JSON at column {error.colno}: {error.msg}"
                 row = Problem("", line.rstrip("\n")[:60], what, "write one object a line")

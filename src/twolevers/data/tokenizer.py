@@ -24,6 +24,7 @@ import tiktoken
 import tiktoken.registry
 import tiktoken_ext.openai_public  # type: ignore[import-untyped]
 
+from twolevers.data.values import whole
 from twolevers.errors import TwoleversError
 from twolevers.files import atomic_file, sha256_of
 
@@ -103,7 +104,7 @@ class Tokenizer:
         lines: list[str] = []
         counts = []
         for text in texts:
-            parts = _CUT.split(text)
+            parts = _CUT.split(whole(text))
             lines += parts
             counts.append(len(parts))
         numbers, ids, lengths = self._encode_unique(lines)
