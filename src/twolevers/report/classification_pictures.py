@@ -10,10 +10,12 @@ from typing import Any
 import numpy as np
 
 from twolevers.files import atomic_file
-from twolevers.report.pictures import TITLE_WIDTH, TRAIN_COLOUR, VAL_COLOUR
+from twolevers.report.pictures import TITLE_WIDTH, TRAIN_COLOUR, VAL_COLOUR, literal
 
 MOST_NUMBERS = 25
 """Labels up to which a number fits into every field."""
+MOST_NAMES = 150
+"""Labels up to which each has room for its name."""
 
 
 def confusion_picture(
@@ -35,15 +37,17 @@ def confusion_picture(
     totals = counts.sum(1, keepdims=True)
     shares = np.divide(counts, totals, out=np.zeros(counts.shape), where=totals > 0)
     axes.imshow(shares, cmap="YlGnBu", vmin=0, vmax=1)
-    names = [textwrap.shorten(label, 24, placeholder="…") for label in labels]
+    places = range(len(labels)) if len(labels) <= MOST_NAMES else range(0)
+    names = [literal(textwrap.shorten(labels[place], 24, placeholder="…")) for place in places]
     small = 9 if len(labels) <= MOST_NUMBERS else 5
     turned = 0 if len(labels) <= 4 else 90
-    axes.set_xticks(range(len(labels)), names, fontsize=small, rotation=turned)
-    axes.set_yticks(range(len(labels)), names, fontsize=small)
+    axes.set_xticks(places, names, fontsize=small, rotation=turned)
+    axes.set_yticks(places, names, fontsize=small)
     axes.set_xlabel("answered")
     axes.set_ylabel("right")
     axes.tick_params(length=0)
-    axes.set_title(textwrap.fill(title, int(TITLE_WIDTH * size / 8)), fontsize=10, loc="left")
+    title = textwrap.fill(title, int(TITLE_WIDTH * size / 8))
+    axes.set_title(literal(title), fontsize=10, loc="left")
     if len(labels) <= MOST_NUMBERS:
         for (row, column), count in np.ndenumerate(counts):
             colour = "white" if shares[row, column] > 0.55 else "black"
@@ -82,7 +86,7 @@ def reliability_picture(
             (one["low"] + one["high"]) / 2, 0.02, f"{one['count']:,}", ha="center", fontsize=7
         )
     axes.set(xlim=(0, 1), ylim=(0, 1.02), xlabel="confidence", ylabel="share that is right")
-    axes.set_title(textwrap.fill(title, 48), fontsize=10, loc="left")
+    axes.set_title(literal(textwrap.fill(title, 48)), fontsize=10, loc="left")
     axes.legend(frameon=False, fontsize=8, loc="upper left")
     return _saved(figure, path)
 

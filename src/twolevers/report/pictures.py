@@ -25,6 +25,11 @@ TITLE_WIDTH = 72
 TRAIN_COLOUR, VAL_COLOUR = "#1f6f8b", "#d1495b"
 
 
+def literal(text: str) -> str:
+    """Text as matplotlib draws it letter by letter: between two `$` it would read a formula."""
+    return text.replace("$", r"\$")
+
+
 def loss_curve(
     path: Path,
     *,
@@ -55,7 +60,7 @@ def loss_curve(
             steps, losses = zip(*curve, strict=True)
             end = f"{label}, {losses[-1]:.2f} at the end"
             axes.plot(steps, losses, style, label=end, color=colour, linewidth=1.6)
-    axes.set_title(textwrap.fill(title, TITLE_WIDTH), fontsize=11, loc="left")
+    axes.set_title(literal(textwrap.fill(title, TITLE_WIDTH)), fontsize=11, loc="left")
     axes.set_xlabel("optimizer steps")
     axes.set_ylabel(f"loss ({unit})")
     axes.set_ylim(bottom=0)
@@ -94,7 +99,7 @@ def heat_map(path: Path, table: pd.DataFrame, *, title: str) -> Path:
     figure = Figure(figsize=(3 + 2.2 * columns, 1.8 + 0.6 * rows), dpi=144, layout="constrained")
     FigureCanvasAgg(figure)
     axes = figure.add_subplot()
-    axes.set_title(textwrap.fill(title, TITLE_WIDTH), fontsize=11, loc="left")
+    axes.set_title(literal(textwrap.fill(title, TITLE_WIDTH)), fontsize=11, loc="left")
     axes.set_xticks(range(columns), [_wrapped(str(name)) for name in table.columns], fontsize=8)
     axes.set_yticks(range(rows), [str(name) for name in table.index], fontsize=9)
     axes.tick_params(length=0)
