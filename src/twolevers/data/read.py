@@ -11,11 +11,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain, islice
 from pathlib import Path
 
+from twolevers.data.find_shape import find_shape
 from twolevers.data.format import recognise
 from twolevers.data.mapping import columns_of
 from twolevers.data.prompt import Entry
 from twolevers.data.rows import READERS, Source
-from twolevers.data.shapes import KNOWN, Shape, find_shape
+from twolevers.data.shapes import KNOWN, Shape
 from twolevers.errors import InputError, Problem
 
 SHOWN_ROWS = 20
