@@ -233,6 +233,10 @@ def test_wrong_columns_in_parquet(tmp_path: Path) -> None:
     pa.parquet.write_table(pa.table({"instruction": ["a"], "output": [1]}), path)
     with pytest.raises(InputError, match="row 1 1: output is a number"):
         list(read_entries(path))
+    no_date = pa.array([2**50], pa.timestamp("ms"))  # in the year 37,648
+    pa.parquet.write_table(pa.table({"instruction": ["a"], "output": no_date}), path)
+    with pytest.raises(InputError, match="cannot be read as Parquet"):
+        list(read_entries(path))
     pa.parquet.write_table(pa.table({"output": ["a"]}), path)
     with pytest.raises(InputError, match=r"column 'instruction': is missing; the columns are"):
         list(read_entries(path))

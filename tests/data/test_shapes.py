@@ -156,6 +156,8 @@ def test_a_map_takes_a_template(tmp_path: Path, form: str) -> None:
         ("text='", "no closing quotation"),
         ("input=a input=b", "input is mapped twice"),
         ("text=a output=b", "text and output belong to different shapes"),
+        ("text=a system=b", "text and system belong to different shapes"),
+        ("instruction=answer output=answer", "instruction and output are the same column"),
         ("text={a", "is no template"),
         ("text='{question} {answer:x}'", "is no template"),
         ("text='{question} {}'", "is no template"),

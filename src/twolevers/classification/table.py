@@ -90,7 +90,7 @@ def _parquet(path: Path) -> Table:
             _refuse_repeated(path, file.schema_arrow.names)
             table = file.read()
         return Table(table.to_pydict(), table.num_rows)
-    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+    except (pa.ArrowException, OSError, ValueError, OverflowError) as error:
         what = f"cannot be read as Parquet: {error}"
         raise InputError(Problem(path.name, None, what, "write the file anew")) from None
 

@@ -48,10 +48,15 @@ def parse_map(text: str | None) -> dict[str, str]:
             problems.append(Problem("--map", part, what, _WAY_OUT))
         found[field] = column
     alone = [field for field in ("messages", "text") if field in found]
-    others = [field for field in ("instruction", "input", "output") if field in found]
+    others: list[str] = [name for name in ("instruction", "input", "output") if name in found]
+    others += ["system"] if {"text", "system"} <= {*found} else []
     if alone and (others or len(alone) > 1):
         what = f"{' and '.join((*alone, *others))} belong to different shapes"
         problems.append(Problem("--map", text, what, "map the fields of one of them"))
+    twice = [name for name in ("instruction", "input") if found.get(name) == found.get("output")]
+    if "output" in found and twice:
+        what = f"{twice[0]} and output are the same column, which would teach to repeat"
+        problems.append(Problem("--map", text, what, "name the column of the answers as output"))
     if problems:
         raise InputError(problems)
     return dict(sorted(found.items()))

@@ -166,7 +166,7 @@ def _parquet(source: Source) -> Rows:
                 for row in _rows_of(batch):
                     number += 1
                     yield f"row {number}", row
-    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+    except (pa.ArrowException, OSError, ValueError, OverflowError) as error:
         raise _unreadable(path, "Parquet", error) from None
 
 
