@@ -21,7 +21,11 @@ from twolevers.errors import InputError, Problem
 from twolevers.files import read_json
 from twolevers.options import flag, option_fields
 from twolevers.published import CHAPTER_6_ACCURACIES, CHAPTER_6_SOURCE, PublishedAccuracy
-from twolevers.report.classification_pictures import confusion_picture, reliability_picture
+from twolevers.report.classification_pictures import (
+    MOST_NAMES,
+    confusion_picture,
+    reliability_picture,
+)
 from twolevers.report.pages import render, write_page
 from twolevers.report.pictures import loss_curve
 from twolevers.report.texts import memory_text, seconds_text, shown
@@ -40,6 +44,7 @@ SCORE_LABELS = {
     "majority_accuracy": "accuracy of the most frequent label",
 }
 REPORT_FILE, SCORES_FILE = "report.html", "classification.json"
+_SHOWN_LABELS = 40
 PICTURES = {
     "loss-curve.png": "Loss by step",
     "confusion.png": "Confusion matrix",
@@ -79,7 +84,9 @@ def page_of(folder: Path, summary: ClassificationSummary, options: ClassifyOptio
         summary=summary,
         figures=figures_of(summary),
         scores=score_rows(summary),
-        confusion=test["confusion"],
+        # A field for each two of a thousand labels would be a page that no browser opens.
+        confusion=test["confusion"] if len(summary.labels) <= MOST_NAMES else [],
+        scores_file=SCORES_FILE,
         reliability=test["reliability"],
         pictures={
             title: b64encode((folder / name).read_bytes()).decode()
@@ -202,7 +209,7 @@ def figures_of(summary: ClassificationSummary) -> dict[str, str]:
     return {
         "device": f"{summary.device}: {summary.hardware}{threads}, {summary.precision}",
         "data set": f"{summary.dataset}: {data.text_column} → {data.label_column}",
-        "labels": ", ".join(summary.labels),
+        "labels": _labels(summary.labels),
         "texts": texts + (left_out if data.num_dropped else ""),
         "of them": also,
         "trained": f"{summary.trained}: {summary.num_trained:,} parameters "
@@ -213,6 +220,11 @@ def figures_of(summary: ClassificationSummary) -> dict[str, str]:
         "training loss": f"{summary.train_loss_before:.3f} → {summary.train_loss_after:.3f}",
         "validation loss": f"{summary.val_loss_before:.3f} → {summary.val_loss_after:.3f}",
     }
+
+
+def _labels(labels: Sequence[str]) -> str:
+    more = len(labels) - _SHOWN_LABELS
+    return ", ".join(labels[:_SHOWN_LABELS]) + (f" and {more:,} more" if more > 0 else "")
 
 
 def published_beside(model: str) -> list[PublishedAccuracy]:
