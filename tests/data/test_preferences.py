@@ -139,3 +139,8 @@ def test_faults_of_preferences_are_named(tmp_path: Path) -> None:
         "row 5 ['b']: chosen is a list, not text",
         "row 6 \"[{'role': 'assistant', 'content': 'b'}]\": is text, but no JSON list of messages",
     ]
+    path.write_text(json.dumps([{"chosen": "b", "rejected": "x"}, {"chosen": "", "rejected": "x"}]))
+    with pytest.raises(
+        InputError, match=r"row 1: has no user message[^\n]*\n[^\n]*row 2: message 1"
+    ):
+        entries_of(path)

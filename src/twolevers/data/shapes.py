@@ -144,7 +144,10 @@ class Shape:
         fields = self.fields
         if "messages" in fields:
             value = row.get(fields["messages"])
-            return conversation(None, value) or value if self.name == "preferences" else value
+            if self.name != "preferences":
+                return value
+            answer = [{"role": "assistant", "content": value}] if isinstance(value, str) else value
+            return conversation(None, value) or answer
         if self.name not in ("pairs", "preferences"):
             return None
         prompt, answer = row.get(fields["instruction"]), row.get(fields["output"])
