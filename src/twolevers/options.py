@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from typing import Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic.fields import FieldInfo
@@ -63,6 +63,44 @@ class Group(BaseModel):
     )
 
 
+def _counted(description: str, name: str) -> Any:
+    """A field that is 1 or more of a unit."""
+    return Field(ge=1, description=description, json_schema_extra=unit(name))
+
+
+# Options of several tasks. Each gives them its own default and place in the form.
+Epochs = Annotated[int, _counted("passes over the training split", "epochs")]
+LearningRate = Annotated[
+    float | None,
+    Field(gt=0, description="AdamW's; by default the model's own (5e-5, as the chapter)"),
+]
+WeightDecay = Annotated[float, Field(ge=0, description="AdamW's")]
+DropLast = Annotated[bool, Field(description="leave out an epoch's last short batch")]
+EvalEvery = Annotated[int, _counted("evaluate both splits this often", "steps")]
+EvalBatches = Annotated[int, _counted("batches of each split an evaluation reads", "batches")]
+Deterministic = Annotated[bool, Field(description="the same bits twice on CUDA too; slower there")]
+Threads = Annotated[int | None, _counted("CPU threads; by default PyTorch's choice", "threads")]
+CheckDevice = Annotated[
+    bool, Field(description="compare one batch's loss with the CPU's before training elsewhere")
+]
+
+
+class TaskOptions(Group):
+    """What every task can be told."""
+
+    model: str = Field(FROM_SETTINGS, description="the model lever: name, short name or size")
+    device: str = Field(
+        FROM_SETTINGS, description="the device lever: auto, cpu, mps, cuda, cuda:0 …"
+    )
+    precision: Precision = Field(
+        "auto", description="auto: bfloat16 where the hardware computes in it, else float32"
+    )
+    dataset: str
+    weights: str | None = Field(
+        None, description="local folder or file with the base weights instead of the catalog's"
+    )
+
+
 class DataOptions(Group):
     """How entries become tokens."""
 
@@ -100,9 +138,7 @@ class DataOptions(Group):
 class TrainingOptions(Group):
     """Chapter 7's recipe unless told otherwise."""
 
-    epochs: int = Field(
-        2, ge=1, description="passes over the training split", json_schema_extra=unit("epochs")
-    )
+    epochs: Epochs = 2
     batch_size: int = Field(
         8, ge=1, description="entries a batch", json_schema_extra=unit("entries")
     )
@@ -112,10 +148,8 @@ class TrainingOptions(Group):
         description="batches an optimizer step, weighted by their tokens",
         json_schema_extra=unit("batches"),
     )
-    learning_rate: float | None = Field(
-        None, gt=0, description="AdamW's; by default the model's own (5e-5, as the chapter)"
-    )
-    weight_decay: float = Field(0.1, ge=0, description="AdamW's")
+    learning_rate: LearningRate = None
+    weight_decay: WeightDecay = 0.1
     lr_schedule: Literal["constant", "cosine"] = Field("constant", description="after warm-up")
     warmup_steps: int = Field(
         0, ge=0, description="linear warm-up", json_schema_extra=unit("steps")
@@ -130,16 +164,9 @@ class TrainingOptions(Group):
         description="probability of dropping an activation",
         json_schema_extra=unit("probability"),
     )
-    drop_last: bool = Field(True, description="leave out an epoch's last short batch")
-    eval_every: int = Field(
-        5, ge=1, description="evaluate both splits this often", json_schema_extra=unit("steps")
-    )
-    eval_batches: int = Field(
-        5,
-        ge=1,
-        description="batches of each split an evaluation reads",
-        json_schema_extra=unit("batches"),
-    )
+    drop_last: DropLast = True
+    eval_every: EvalEvery = 5
+    eval_batches: EvalBatches = 5
     checkpoint_every: int | None = Field(
         None,
         ge=1,
@@ -150,7 +177,7 @@ class TrainingOptions(Group):
     gradient_checkpointing: bool = Field(
         False, description="compute activations twice to hold fewer: slower, smaller"
     )
-    deterministic: bool = Field(False, description="the same bits twice on CUDA too; slower there")
+    deterministic: Deterministic = False
 
 
 class GenerationOptions(Group):
@@ -178,12 +205,7 @@ class GenerationOptions(Group):
 class RunOptions(Group):
     """What the run keeps and which machine parts it uses."""
 
-    threads: int | None = Field(
-        None,
-        ge=1,
-        description="CPU threads; by default PyTorch's choice",
-        json_schema_extra=unit("threads"),
-    )
+    threads: Threads = None
     keep_checkpoints: int = Field(
         1,
         ge=1,
@@ -193,28 +215,16 @@ class RunOptions(Group):
     check_memory: bool = Field(
         True, description="refuse to train what the forecast says does not fit in memory"
     )
-    check_device: bool = Field(
-        True, description="compare one batch's loss with the CPU's before training elsewhere"
-    )
+    check_device: CheckDevice = True
 
 
-class FineTuneOptions(Group):
+class FineTuneOptions(TaskOptions):
     """Everything a fine-tuning can be told. The two levers come first."""
 
-    model: str = Field(FROM_SETTINGS, description="the model lever: name, short name or size")
-    device: str = Field(
-        FROM_SETTINGS, description="the device lever: auto, cpu, mps, cuda, cuda:0 …"
-    )
-    precision: Precision = Field(
-        "auto", description="auto: bfloat16 where the hardware computes in it, else float32"
-    )
     dataset: str = Field(
         "embedded",
         description="catalog name, local path or https address (JSON, JSON Lines, CSV, TSV, "
         "Parquet)",
-    )
-    weights: str | None = Field(
-        None, description="local folder or file with the base weights instead of the catalog's"
     )
     data: DataOptions = DataOptions()
     training: TrainingOptions = TrainingOptions()

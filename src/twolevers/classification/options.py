@@ -8,7 +8,21 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from twolevers.options import FROM_SETTINGS, Group, Precision, parse_options, unit
+from twolevers.options import (
+    CheckDevice,
+    Deterministic,
+    DropLast,
+    Epochs,
+    EvalBatches,
+    EvalEvery,
+    Group,
+    LearningRate,
+    TaskOptions,
+    Threads,
+    WeightDecay,
+    parse_options,
+    unit,
+)
 
 CutRule = Literal["keep the start", "keep the end", "keep both ends"]
 Trained = Literal["head", "last_block", "all", "lora"]
@@ -49,65 +63,37 @@ class ClassifierTrainingOptions(Group):
         description="what is trained: head (the new layer alone), last_block (with the last block "
         "and the final norm: the chapter's), all, lora (low-rank updates of every layer)",
     )
-    epochs: int = Field(
-        5, ge=1, description="passes over the training split", json_schema_extra=unit("epochs")
-    )
+    epochs: Epochs = 5
     batch_size: int = Field(8, ge=1, description="texts a step", json_schema_extra=unit("texts"))
-    learning_rate: float | None = Field(
-        None, gt=0, description="AdamW's; by default the model's own (5e-5, as the chapter)"
-    )
-    weight_decay: float = Field(0.1, ge=0, description="AdamW's")
-    drop_last: bool = Field(True, description="leave out an epoch's last short batch")
+    learning_rate: LearningRate = None
+    weight_decay: WeightDecay = 0.1
+    drop_last: DropLast = True
     lora_rank: int = Field(16, ge=1, description="rank of the updates of lora")
     lora_alpha: float = Field(
         16.0, gt=0, description="the updates of lora count alpha / rank times"
     )
-    eval_every: int = Field(
-        50, ge=1, description="evaluate both splits this often", json_schema_extra=unit("steps")
-    )
-    eval_batches: int = Field(
-        5,
-        ge=1,
-        description="batches of each split an evaluation reads",
-        json_schema_extra=unit("batches"),
-    )
+    eval_every: EvalEvery = 50
+    eval_batches: EvalBatches = 5
     seed: int = Field(
         123, ge=0, lt=2**32, description="balancing, split, the new layers, order of batches"
     )
-    deterministic: bool = Field(False, description="the same bits twice on CUDA too; slower there")
+    deterministic: Deterministic = False
 
 
 class ClassifierRunOptions(Group):
     """Which machine parts the run uses."""
 
-    threads: int | None = Field(
-        None,
-        ge=1,
-        description="CPU threads; by default PyTorch's choice",
-        json_schema_extra=unit("threads"),
-    )
-    check_device: bool = Field(
-        True, description="compare one batch's loss with the CPU's before training elsewhere"
-    )
+    threads: Threads = None
+    check_device: CheckDevice = True
 
 
-class ClassifyOptions(Group):
+class ClassifyOptions(TaskOptions):
     """Everything a classification can be told. The two levers come first."""
 
-    model: str = Field(FROM_SETTINGS, description="the model lever: name, short name or size")
-    device: str = Field(
-        FROM_SETTINGS, description="the device lever: auto, cpu, mps, cuda, cuda:0 …"
-    )
-    precision: Precision = Field(
-        "auto", description="auto: bfloat16 where the hardware computes in it, else float32"
-    )
     dataset: str = Field(
         DATASET,
         description="messages (embedded), a local path or an https address (CSV, TSV, Parquet, "
         "JSON, JSON Lines)",
-    )
-    weights: str | None = Field(
-        None, description="local folder or file with the base weights instead of the catalog's"
     )
     data: LabelledDataOptions = LabelledDataOptions()
     training: ClassifierTrainingOptions = ClassifierTrainingOptions()
