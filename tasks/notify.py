@@ -11,8 +11,7 @@ from prefect.logging import get_run_logger
 from prefect.runtime import flow_run
 
 from tasks.artifacts import best_effort
-from twolevers.classification.records import ClassificationRun
-from twolevers.records import FineTuneRun, RunSummary
+from twolevers.records import FineTuneRun, OpenRun, RunSummary
 from twolevers.tracking.pages import run_page
 from twolevers.tracking.worse import worse_than_last
 
@@ -20,7 +19,7 @@ MLFLOW_LABEL = "twolevers.mlflow"
 WORSE_EVENT = "twolevers.loss.worse"
 
 
-def link_to_mlflow(run: FineTuneRun | ClassificationRun, mlflow: str | None) -> None:
+def link_to_mlflow(run: OpenRun, mlflow: str | None) -> None:
     """Label the flow run with the address of its MLflow run, or with that one's id.
 
     Args:

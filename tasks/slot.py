@@ -6,14 +6,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from tasks.progress import stage_progress
-from twolevers.classification.records import ClassificationRun
 from twolevers.device import find_device
-from twolevers.records import FineTuneRun
+from twolevers.records import OpenRun
 from twolevers.slots import device_slot as slot_of
 
 
 @contextmanager
-def device_slot(run: FineTuneRun | ClassificationRun) -> Iterator[None]:
+def device_slot(run: OpenRun) -> Iterator[None]:
     """The run's device is its own inside the block."""
     device = find_device(run.options.device)
     name = f"{run.options.model} (run {run.run_id[:8]})"

@@ -12,7 +12,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
-from twolevers.options import FineTuneOptions
+from twolevers.options import FineTuneOptions, TaskOptions
 
 SplitName = Literal["train", "val", "test"]
 Role = Literal["base", "tuned"]
@@ -24,21 +24,27 @@ class Record(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-class FineTuneRun(Record):
-    """One fine-tuning, opened: what every stage after the fetches needs to know of it."""
+class OpenRun(Record):
+    """A run, opened: what every stage after the fetches needs to know of it."""
 
     run_id: str
     """MLflow's; the run's folder bears it too."""
     flow_run_id: str | None
     """Prefect's, of the flow run that opened or reopened it."""
-    resumed: bool
-    """Continued by request: it has no two-epoch time and fills no cell."""
     folder: Path
-    options: FineTuneOptions
+    options: TaskOptions
     """Resolved: see `plan.Plan`."""
     hardware: str
     """The device's own name."""
     threads: int
+
+
+class FineTuneRun(OpenRun):
+    """One fine-tuning, opened."""
+
+    options: FineTuneOptions
+    resumed: bool
+    """Continued by request: it has no two-epoch time and fills no cell."""
 
 
 class DatasetFile(Record):

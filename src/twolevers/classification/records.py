@@ -5,19 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 from twolevers.classification.options import ClassifyOptions
-from twolevers.records import Record, SplitName
+from twolevers.records import OpenRun, Record, SplitName
 
 
-class ClassificationRun(Record):
-    """One classification, opened: what every stage after the fetches needs to know of it."""
+class ClassificationRun(OpenRun):
+    """One classification, opened."""
 
-    run_id: str
-    flow_run_id: str | None
-    folder: Path
     options: ClassifyOptions
-    """Resolved: see `classification.plan`."""
-    hardware: str
-    threads: int
 
 
 class LabelledData(Record):

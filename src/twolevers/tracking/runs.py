@@ -12,14 +12,13 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from twolevers.classification.records import ClassificationRun
 from twolevers.data.split import SPLITS, load_split
 from twolevers.errors import NO_ROOM, InputError, Problem, RunStopped, no_room
 from twolevers.files import atomic_folder, read_json, write_json
 from twolevers.fingerprint import fingerprint_parts, workload_fingerprint
 from twolevers.options import FineTuneOptions
 from twolevers.plan import Plan, changed_options, flat_options, make_plan, resume_options
-from twolevers.records import DatasetFile, FineTuneRun, TokenisedData, WeightsFolder
+from twolevers.records import DatasetFile, FineTuneRun, OpenRun, TokenisedData, WeightsFolder
 from twolevers.settings import Home, load_settings
 from twolevers.tracking import names
 from twolevers.tracking.kinds import check_kind
@@ -101,7 +100,7 @@ def fine_tune_run(
 
 
 @contextmanager
-def track(run: FineTuneRun | ClassificationRun) -> Iterator[MlflowTracker]:
+def track(run: OpenRun) -> Iterator[MlflowTracker]:
     """A tracker for one stage of an open run."""
     with attach_run(home=Home(), settings=load_settings(), run_id=run.run_id) as tracker:
         yield tracker
