@@ -9,22 +9,19 @@ from pathlib import Path
 
 from twolevers.classification.options import ClassifyOptions
 from twolevers.classification.plan import (
-    ClassifyPlan,
     classify_fingerprint,
     make_classify_plan,
     workload_parts,
 )
 from twolevers.classification.records import ClassificationRun, LabelledData
-from twolevers.errors import NO_ROOM, RunStopped, no_room
-from twolevers.files import read_json, write_json
+from twolevers.files import read_json
 from twolevers.plan import flat_options
 from twolevers.records import DatasetFile, WeightsFolder
 from twolevers.settings import Home, load_settings
 from twolevers.tracking import names
-from twolevers.tracking.mlflow_tracker import open_run
-from twolevers.tracking.pages import flow_run_tags
 from twolevers.tracking.queries import find_flow_run
 from twolevers.tracking.run_tracker import MlflowTracker, Warn
+from twolevers.tracking.tracked_run import device_tags, tracked_run
 
 
 @contextmanager
@@ -47,40 +44,26 @@ def classification_run(
     if run_id:
         asked = read_classify_options(home.run_folder(run_id))
     plan = make_classify_plan(asked, settings)
-    with open_run(
-        home=home,
-        settings=settings,
-        name=plan.run_name,
+    with tracked_run(
+        names.CLASSIFY,
+        plan.run_name,
+        asked=plan.options,
+        file_name=names.CLASSIFY_OPTIONS_FILE,
         params=flat_options(plan.options),
-        tags=_tags(plan, flow_run_id),
-        resume=run_id,
+        tags=device_tags(plan.device),
+        flow_run_id=flow_run_id,
+        reopen=run_id,
         warn=warn,
-        kind=names.CLASSIFY,
-    ) as tracker:
-        folder = home.run_folder(tracker.run_id)
-        folder.mkdir(parents=True, exist_ok=True)
-        file = folder / names.CLASSIFY_OPTIONS_FILE
-        write_json(file, plan.options.model_dump(mode="json"))
-        tracker.log_file(file)
-        try:
-            yield ClassificationRun(
-                run_id=tracker.run_id,
-                flow_run_id=flow_run_id,
-                folder=folder,
-                options=plan.options,
-                hardware=plan.device.hardware,
-                threads=plan.device.threads,
-            )
-        except OSError as error:
-            if error.errno in NO_ROOM:
-                raise no_room(error) from error
-            raise
-        except (Exception, SystemExit):
-            raise
-        except BaseException as stopped:  # Ctrl-C, a scheduler's termination signal
-            raise RunStopped(
-                "Stopped. Start it again: nothing of it can be continued."
-            ) from stopped
+        stopped="Stopped. Start it again: nothing of it can be continued.",
+    ) as (opened_id, folder):
+        yield ClassificationRun(
+            run_id=opened_id,
+            flow_run_id=flow_run_id,
+            folder=folder,
+            options=plan.options,
+            hardware=plan.device.hardware,
+            threads=plan.device.threads,
+        )
 
 
 def read_classify_options(folder: Path) -> ClassifyOptions:
@@ -108,12 +91,3 @@ def note_classify_inputs(
             "twolevers.weights_source": weights.source,
         }
     )
-
-
-def _tags(plan: ClassifyPlan, flow_run_id: str | None) -> dict[str, str]:
-    return {
-        "twolevers.device": plan.device.name,
-        names.HARDWARE: plan.device.hardware,
-        names.THREADS: str(plan.device.threads),
-        **flow_run_tags(flow_run_id),
-    }

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
 
-from twolevers.errors import InputError, Problem, RunStopped
+from twolevers.errors import InputError, Problem
 from twolevers.evaluation.frames import answers_frame
 from twolevers.evaluation.judge import JudgeResult
 from twolevers.files import write_json
@@ -35,13 +35,12 @@ from twolevers.records import (
 from twolevers.settings import Home, load_settings
 from twolevers.tracking import names
 from twolevers.tracking.kinds import check_model
-from twolevers.tracking.mlflow_tracker import open_run
-from twolevers.tracking.pages import flow_run_tags
 from twolevers.tracking.queries import find_flow_run, find_run
 from twolevers.tracking.run_info import RunInfo
 from twolevers.tracking.run_tracker import MlflowTracker, Warn
 from twolevers.tracking.runs import Inputs, kept_inputs, read_run_options
 from twolevers.tracking.traces import ScoredAnswer, computed
+from twolevers.tracking.tracked_run import tracked_run
 
 G = TypeVar("G", bound=Group)
 # Not the names of a fine-tuning's files: nobody is to go on with an evaluation.
@@ -170,36 +169,27 @@ def evaluation_run(
     plan = make_plan(options, settings, data_is_kept=evaluated.data is not None)
     untold = set(TrainingOptions.model_fields) - {"seed", "batch_size"}
     before = find_flow_run(flow_run_id, home, settings) if flow_run_id else None
-    with open_run(
-        home=home,
-        settings=settings,
-        name=f"evaluation · {evaluated.what} · {options.device}",
+    with tracked_run(
+        names.EVALUATION,
+        f"evaluation · {evaluated.what} · {options.device}",
+        asked=evaluated,
+        file_name=ASKED_FILE,
         params={k: v for k, v in flat_options(options).items() if k not in untold},
-        tags=_tags(evaluated, plan.device.hardware, flow_run_id),
-        resume=before,
+        tags=_tags(evaluated, plan.device.hardware),
+        flow_run_id=flow_run_id,
+        reopen=before,
         warn=warn,
-        kind=names.EVALUATION,
-    ) as tracker:
-        folder = home.run_folder(tracker.run_id)
-        folder.mkdir(parents=True, exist_ok=True)
-        write_json(folder / ASKED_FILE, evaluated.model_dump(mode="json"))
-        tracker.log_file(folder / ASKED_FILE)
-        try:
-            yield FineTuneRun(
-                run_id=tracker.run_id,
-                flow_run_id=flow_run_id,
-                resumed=False,
-                folder=folder,
-                options=options,
-                hardware=plan.device.hardware,
-                threads=plan.device.threads,
-            )
-        except (Exception, SystemExit):
-            raise
-        except BaseException as stopped:
-            raise RunStopped(
-                "Stopped. What was judged is kept; evaluate once more to have the rest."
-            ) from stopped
+        stopped="Stopped. What was judged is kept; evaluate once more to have the rest.",
+    ) as (run_id, folder):
+        yield FineTuneRun(
+            run_id=run_id,
+            flow_run_id=flow_run_id,
+            resumed=False,
+            folder=folder,
+            options=options,
+            hardware=plan.device.hardware,
+            threads=plan.device.threads,
+        )
 
 
 def note_evaluation(
@@ -266,8 +256,8 @@ def _model_of(checkpoint: Path) -> str:
     return name
 
 
-def _tags(evaluated: Evaluated, hardware: str, flow_run_id: str | None) -> dict[str, str]:
+def _tags(evaluated: Evaluated, hardware: str) -> dict[str, str]:
     tags = {"twolevers.device": evaluated.options.device, names.HARDWARE: hardware}
     if evaluated.run_id:
         tags[names.EVALUATION_OF] = evaluated.run_id
-    return tags | flow_run_tags(flow_run_id)
+    return tags

@@ -13,7 +13,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from twolevers.data.split import SPLITS, load_split
-from twolevers.errors import NO_ROOM, InputError, Problem, RunStopped, no_room
+from twolevers.errors import InputError, Problem
 from twolevers.files import atomic_folder, read_json, write_json
 from twolevers.fingerprint import fingerprint_parts, workload_fingerprint
 from twolevers.options import FineTuneOptions
@@ -22,10 +22,10 @@ from twolevers.records import DatasetFile, FineTuneRun, OpenRun, TokenisedData, 
 from twolevers.settings import Home, load_settings
 from twolevers.tracking import names
 from twolevers.tracking.kinds import check_kind
-from twolevers.tracking.mlflow_tracker import attach_run, open_run
-from twolevers.tracking.pages import flow_run_tags
+from twolevers.tracking.mlflow_tracker import attach_run
 from twolevers.tracking.queries import find_flow_run, find_run
 from twolevers.tracking.run_tracker import MlflowTracker, Warn
+from twolevers.tracking.tracked_run import device_tags, tracked_run
 
 OPTIONS_FILE = names.OPTIONS_FILE
 INPUTS_FILE = "inputs.json"
@@ -62,41 +62,27 @@ def fine_tune_run(
     elif resume_from:
         run_id = run_to_continue(resume_from)
     plan = plan_run(asked, run_id, data_is_kept=rerun_of is not None)
-    with open_run(
-        home=home,
-        settings=settings,
-        name=plan.run_name,
+    with tracked_run(
+        names.FINE_TUNE,
+        plan.run_name,
+        asked=plan.options,
+        file_name=OPTIONS_FILE,
         params=flat_options(plan.options),
-        tags=_tags(plan, flow_run_id) | ({names.RERUN_OF: rerun_of} if rerun_of else {}),
-        resume=run_id,
+        tags=device_tags(plan.device) | ({names.RERUN_OF: rerun_of} if rerun_of else {}),
+        flow_run_id=flow_run_id,
+        reopen=run_id,
         warn=warn,
-    ) as tracker:
-        folder = home.run_folder(tracker.run_id)
-        folder.mkdir(parents=True, exist_ok=True)
-        write_json(folder / OPTIONS_FILE, plan.options.model_dump(mode="json"))
-        tracker.log_file(folder / OPTIONS_FILE)
-        try:
-            yield FineTuneRun(
-                run_id=tracker.run_id,
-                flow_run_id=flow_run_id,
-                resumed=resume_from is not None,
-                folder=folder,
-                options=plan.options,
-                hardware=plan.device.hardware,
-                threads=plan.device.threads,
-            )
-        except BaseException as stopped:
-            if isinstance(stopped, OSError) and stopped.errno in NO_ROOM:
-                raise no_room(stopped, tracker.run_id) from stopped
-            # Whatever is no Exception asks to stop (Ctrl-C, a scheduler's termination signal), but
-            # for SystemExit: so ends a run whose log nobody reads any more, its worker being dead.
-            crashed = isinstance(stopped, Exception | SystemExit)
-            if crashed and not isinstance(stopped, RunStopped):
-                raise
-            reason = str(stopped) if isinstance(stopped, RunStopped) else "Stopped."
-            raise RunStopped(
-                f"{reason}\nContinue with: twolevers fine-tune --resume {tracker.run_id}"
-            ) from stopped
+        resumable=True,
+    ) as (opened_id, folder):
+        yield FineTuneRun(
+            run_id=opened_id,
+            flow_run_id=flow_run_id,
+            resumed=resume_from is not None,
+            folder=folder,
+            options=plan.options,
+            hardware=plan.device.hardware,
+            threads=plan.device.threads,
+        )
 
 
 @contextmanager
@@ -255,15 +241,6 @@ def run_to_continue(resume_from: str) -> str:
             )
         )
     return found.run_id
-
-
-def _tags(plan: Plan, flow_run_id: str | None) -> dict[str, str]:
-    return {
-        "twolevers.device": plan.device.name,
-        names.HARDWARE: plan.device.hardware,
-        names.THREADS: str(plan.device.threads),
-        **flow_run_tags(flow_run_id),
-    }
 
 
 def _link_folder(source: Path, target: Path) -> None:
