@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from prefect import task
 
-from tasks.artifacts import live_progress
 from tasks.caching import stage
 from tasks.progress import stage_progress
+from tasks.training import training_stage
 from twolevers.classification.data import DATA_FOLDER, prepare
 from twolevers.classification.evaluate import evaluate_classifier
 from twolevers.classification.records import (
@@ -18,8 +18,6 @@ from twolevers.classification.records import (
 )
 from twolevers.classification.train import train_classifier
 from twolevers.device import find_device
-from twolevers.errors import RunStopped
-from twolevers.interrupt import stop_on_signals
 from twolevers.records import DatasetFile, WeightsFolder
 from twolevers.report.classification import SCORES_FILE, write_classification
 from twolevers.tracking.classify_runs import note_classify_inputs
@@ -38,14 +36,9 @@ def train_model(
     run: ClassificationRun, dataset: DatasetFile, weights: WeightsFolder, data: LabelledData
 ) -> ClassifierResult:
     """The classifier, from the base weights."""
-    with (
-        stage_progress() as shown,
-        live_progress(shown, "classify-progress") as progress,
-        track(run) as tracker,
-        stop_on_signals() as stop,
-    ):
+    with training_stage(run, "classify-progress") as (tracker, progress, stop):
         note_classify_inputs(tracker, run, dataset, weights, data)
-        result = train_classifier(
+        return train_classifier(
             weights,
             data,
             run.options,
@@ -55,9 +48,6 @@ def train_model(
             progress=progress,
             stop=stop,
         )
-        if stop:  # asked for after the last step
-            raise RunStopped(f"Stopped after training ({stop.reason}); the model is kept.")
-    return result
 
 
 @task(task_run_name="evaluate the classifier", **stage("evaluate classifier"))

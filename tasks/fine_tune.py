@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from prefect import task
 
-from tasks.artifacts import live_progress
 from tasks.caching import stage
-from tasks.progress import stage_progress
+from tasks.training import training_stage
 from twolevers.device import find_device
-from twolevers.errors import RunStopped
-from twolevers.interrupt import stop_on_signals
 from twolevers.records import (
     DatasetFile,
     FineTuneRun,
@@ -17,7 +14,7 @@ from twolevers.records import (
     TrainingResult,
     WeightsFolder,
 )
-from twolevers.tracking.runs import note_inputs, track
+from twolevers.tracking.runs import note_inputs
 from twolevers.training.checkpoint import has_checkpoint
 from twolevers.training.fine_tune import fine_tune
 
@@ -27,14 +24,9 @@ def fine_tune_model(
     run: FineTuneRun, dataset: DatasetFile, weights: WeightsFolder, data: TokenisedData
 ) -> TrainingResult:
     """The fine-tuned model: from the base weights, or on from the run's last checkpoint."""
-    with (
-        stage_progress() as shown,
-        live_progress(shown, "fine-tune-progress") as progress,
-        track(run) as tracker,
-        stop_on_signals() as stop,
-    ):
+    with training_stage(run, "fine-tune-progress") as (tracker, progress, stop):
         note_inputs(tracker, run, dataset, weights, data)
-        result = fine_tune(
+        return fine_tune(
             weights,
             data,
             run.options,
@@ -45,6 +37,3 @@ def fine_tune_model(
             stop=stop,
             resume=has_checkpoint(run.folder),
         )
-        if stop:  # asked for after the last step
-            raise RunStopped(f"Stopped after training ({stop.reason}); the model is kept.")
-    return result
