@@ -9,7 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from training.tiny_job import CPU, TINY, Job, make_rows
+from tiny import TINY
+from training.tiny_job import CPU, Job, make_rows
 
 from twolevers.data.batch import Row, collate
 from twolevers.data.order import batch_order

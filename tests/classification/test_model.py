@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 import torch
-from toy import CPU, TINY, Toy, make_texts
+from tiny import TINY
+from toy import CPU, Toy, make_texts
 
 from twolevers.classification.lora import LoRALinear, add_lora, merge_lora
 from twolevers.classification.model import (

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -10,20 +9,14 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet
 import torch
+from tiny import Notes, RecordingTracker, local_weights
 
 from twolevers.classification.data import TEXTS_FILE, LabelledText
 from twolevers.classification.options import ClassifyOptions
 from twolevers.classification.records import ClassifierResult, LabelledData
 from twolevers.classification.train import train_classifier
 from twolevers.device import Device
-from twolevers.files import sha256_of
-from twolevers.interrupt import StopFlag
-from twolevers.models.catalog import GPT2Config
-from twolevers.progress import Silent
-from twolevers.records import WeightsFolder
-from twolevers.tracking.protocol import NullTracker
 
-TINY = GPT2Config(emb_dim=32, num_layers=2, num_heads=4, vocab_size=97, context_length=64)
 CPU = Device("cpu", "a processor", 1, 0)
 SIGNS = (5, 6)
 
@@ -51,34 +44,13 @@ def make_texts(count: int, seed: int = 0) -> list[LabelledText]:
     return texts
 
 
-class Recorder(NullTracker):
-    def __init__(self) -> None:
-        super().__init__()
-        self.metrics: list[tuple[int, dict[str, float]]] = []
-
-    def log_metrics(self, metrics: Mapping[str, float], *, step: int, tokens: int = 0) -> None:
-        self.metrics.append((step, dict(metrics)))
-
-    def values(self, name: str) -> dict[int, float]:
-        return {step: metrics[name] for step, metrics in self.metrics if name in metrics}
-
-
-class StopAfter(Silent):
-    def __init__(self, steps: int | None) -> None:
-        self.steps, self.stop = steps, StopFlag()
-
-    def advance(self, done: int, **figures: float) -> None:
-        if done == self.steps:
-            self.stop.request("SIGTERM")
-
-
 @dataclass
 class Toy:
     """Trains in `root`; `train(...)` is one training call in a folder of its own."""
 
     root: Path
     weights: Path
-    tracker: Recorder = field(default_factory=Recorder)
+    tracker: RecordingTracker = field(default_factory=RecordingTracker)
     device: Device = CPU
     precision: str = "float32"
 
@@ -114,15 +86,9 @@ class Toy:
     def train(
         self, folder: str = "run", stop_after: int | None = None, **training: Any
     ) -> ClassifierResult:
-        progress = StopAfter(stop_after)
+        progress = Notes(stop_after)
         return train_classifier(
-            WeightsFolder(
-                model="gpt2-nano (7M)",
-                path=self.weights,
-                sha256=sha256_of(self.weights / "model.safetensors"),
-                source="local",
-                verified="local file",
-            ),
+            local_weights(self.weights),
             self.data(),
             self.options(**training),
             device=self.device,

@@ -2,34 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import torch
-from tiny_job import JOBS, TINY, Job
+from tiny import one_thread, tiny_weights
+from tiny_job import JOBS, Job
 
 from twolevers.data.batch import Row
-from twolevers.models.gpt2 import GPT2
-from twolevers.models.weights import save_model
 from twolevers.records import TokenisedData
 from twolevers.training import fine_tune as fine_tuning
 
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    """Matrices of 32 columns are done before a second thread has woken up."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
-@pytest.fixture(scope="session")
-def tiny_weights(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("weights")
-    save_model(GPT2(TINY).initialise(3), folder)
-    return folder
+__all__ = ["one_thread", "tiny_weights"]  # fixtures of this folder too
 
 
 @pytest.fixture

@@ -6,7 +6,8 @@ import pytest
 import torch
 from helpers import random_tensors
 from safetensors.torch import save_file
-from tiny_job import CPU, TINY, make_rows
+from tiny import TINY
+from tiny_job import CPU, make_rows
 from transformers import GPT2LMHeadModel
 
 from benchmarks import plain

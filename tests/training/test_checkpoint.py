@@ -6,7 +6,7 @@ import errno
 import json
 
 import pytest
-from tiny_job import Killed
+from tiny import Killed
 
 from twolevers.errors import TrainingError
 from twolevers.models.weights import load_model

@@ -7,7 +7,8 @@ import re
 
 import pytest
 import torch
-from tiny_job import TINY, make_rows
+from tiny import TINY
+from tiny_job import make_rows
 from transformers import AutoModelForCausalLM
 
 from twolevers.data.batch import Row, collate

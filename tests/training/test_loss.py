@@ -6,7 +6,8 @@ import math
 
 import pytest
 import torch
-from tiny_job import TINY, make_rows
+from tiny import TINY
+from tiny_job import make_rows
 from transformers import GPT2Config as TheirConfig
 from transformers import GPT2LMHeadModel
 

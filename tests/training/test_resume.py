@@ -11,7 +11,8 @@ import time
 from pathlib import Path
 
 import pytest
-from tiny_job import Killed, make_rows
+from tiny import Killed
+from tiny_job import make_rows
 
 from twolevers.errors import InputError, RunStopped, TrainingError
 from twolevers.training.checkpoint import has_checkpoint
@@ -209,7 +210,7 @@ sys.path.insert(0, {tests!r})
 import time
 import torch
 torch.set_num_threads(1)
-from tiny_job import Job
+from training.tiny_job import Job
 from twolevers.training import fine_tune as module
 
 job = Job(Path({root!r}), Path({weights!r}))
@@ -227,7 +228,7 @@ def test_a_process_killed_with_kill_9(whole, new_job):
     expected, _ = undisturbed(whole, new_job, "dropout")
     job = new_job()
     code = CHILD.format(
-        tests=str(Path(__file__).parent), root=str(job.root), weights=str(job.weights)
+        tests=str(Path(__file__).parents[1]), root=str(job.root), weights=str(job.weights)
     )
     child = subprocess.Popen(
         [sys.executable, "-c", textwrap.dedent(code)], stdout=subprocess.PIPE, text=True

@@ -6,7 +6,8 @@ import copy
 
 import pytest
 import torch
-from tiny_job import CPU, TINY, make_rows
+from tiny import TINY
+from tiny_job import CPU, make_rows
 from torch.nn import functional as F
 from transformers import GPT2LMHeadModel
 
