@@ -102,34 +102,38 @@ class TokenisedData(Record):
     """Test entries that stand in the training split whole."""
 
 
-class TrainingResult(Record):
-    """What fine-tuning left: where the checkpoints lie, losses and timings."""
+class TrainedModel(Record):
+    """What training left, whatever was trained: the checkpoint, losses and timings."""
 
     checkpoint: Path
-    """The newest checkpoint, the fine-tuned model."""
-    best_checkpoint: Path
     sha256: str
-    """Of the newest checkpoint's weights."""
+    """Of the checkpoint's `model.safetensors`."""
     steps: int
     epochs: int
     train_loss_before: float
     val_loss_before: float
     train_loss_after: float
     val_loss_after: float
-    """Losses before and after on `eval_batches` batches of each split, as the chapter prints."""
-    best_val_loss: float
+    """Losses before and after on `eval_batches` batches of each split, as the chapters print."""
     train_seconds: float
     """Wall clock of the training call, evaluations included, checkpoints not (chapter 7)."""
     step_seconds: float
     """The part of it in optimizer steps."""
     eval_seconds: float
     checkpoint_seconds: float
-    two_epoch_seconds: float | None
-    """`train_seconds` where exactly two epochs ran undisturbed, else None."""
     tokens: int
     """Tokens read in optimizer steps, padding never counted."""
     tokens_per_second: float
     peak_memory_bytes: int
+
+
+class TrainingResult(TrainedModel):
+    """What fine-tuning left; its `checkpoint` is the newest, the fine-tuned model."""
+
+    best_checkpoint: Path
+    best_val_loss: float
+    two_epoch_seconds: float | None
+    """`train_seconds` where exactly two epochs ran undisturbed, else None."""
     resumed: bool
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from twolevers.classification.options import ClassifyOptions
-from twolevers.records import OpenRun, Record, SplitName
+from twolevers.records import OpenRun, Record, SplitName, TrainedModel
 
 
 class ClassificationRun(OpenRun):
@@ -44,32 +44,13 @@ class LabelledData(Record):
     train_tokens: int
 
 
-class ClassifierResult(Record):
+class ClassifierResult(TrainedModel):
     """What training a classifier left. Losses in nats a text."""
 
-    checkpoint: Path
-    sha256: str
-    """Of the checkpoint's body."""
     num_trained: int
     """Parameters that training may change, the head's among them."""
     num_parameters: int
     """Of body and head, what lora adds left out."""
-    steps: int
-    epochs: int
-    train_loss_before: float
-    val_loss_before: float
-    train_loss_after: float
-    val_loss_after: float
-    """On `eval_batches` batches of each split, as the chapter prints them."""
-    train_seconds: float
-    """Wall clock of the training call, evaluations included, checkpoints not."""
-    step_seconds: float
-    eval_seconds: float
-    checkpoint_seconds: float
-    tokens: int
-    """Tokens read in optimizer steps, padding never counted (there is none)."""
-    tokens_per_second: float
-    peak_memory_bytes: int
 
 
 class SplitScores(Record):
