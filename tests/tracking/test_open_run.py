@@ -5,11 +5,14 @@ from pathlib import Path
 
 import pytest
 
+from twolevers.classification.options import ClassifyOptions
 from twolevers.errors import InputError, RunStopped, TrainingError, TwoleversError
 from twolevers.options import FineTuneOptions
 from twolevers.settings import Home, Settings
 from twolevers.tracking import mlflow_tracker
 from twolevers.tracking.alive import close_orphans
+from twolevers.tracking.classify_runs import classification_run
+from twolevers.tracking.evaluations import evaluation_run, find_evaluated
 from twolevers.tracking.mlflow_tracker import attach_run, open_run
 from twolevers.tracking.runs import fine_tune_run
 from twolevers.tracking.store import Store
@@ -176,17 +179,52 @@ def test_a_run_says_what_it_was_made_with(
     assert run.page == f"{at}?workflowType=machine_learning"
 
 
+KINDS = {
+    "fine-tune": (
+        lambda: fine_tune_run(FineTuneOptions(device="cpu"), flow_run_id=None),
+        "Stopped.\nContinue with: twolevers fine-tune --resume {run_id}",
+        "go on: twolevers fine-tune --resume {run_id}",
+    ),
+    "classify": (
+        lambda: classification_run(ClassifyOptions(device="cpu"), flow_run_id=None),
+        "Stopped. Start it again: nothing of it can be continued.",
+        "try again",
+    ),
+    "evaluation": (
+        lambda: evaluation_run(
+            find_evaluated("gpt2-nano", device="cpu", precision="float32"), flow_run_id=None
+        ),
+        "Stopped. What was judged is kept; evaluate once more to have the rest.",
+        "try again",
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
 def test_a_full_disk_is_one_error_that_says_what_to_do(
-    home: Home, settings: Settings, store: Store
+    home: Home, settings: Settings, store: Store, kind: str
 ) -> None:
+    open_kind, _, then = KINDS[kind]
     with (
         pytest.raises(
             TwoleversError, match=r"no room for .*responses-base\.jsonl \(No space"
         ) as said,
-        fine_tune_run(FineTuneOptions(device="cpu"), flow_run_id=None) as run,
+        open_kind() as run,
     ):
         raise OSError(
             errno.ENOSPC, os.strerror(errno.ENOSPC), str(run.folder / "responses-base.jsonl")
         )
-    assert f"twolevers fine-tune --resume {run.run_id}" in str(said.value)
+    assert str(said.value).endswith(then.format(run_id=run.run_id))
     assert store.client.get_run(run.run_id).info.status == "FAILED"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_stop_says_whether_the_run_can_go_on(
+    home: Home, settings: Settings, store: Store, kind: str
+) -> None:
+    open_kind, then, _ = KINDS[kind]
+    with pytest.raises(RunStopped) as said, open_kind() as run:
+        raise TerminationSignal
+    assert str(said.value) == then.format(run_id=run.run_id)
+    kept = store.client.get_run(run.run_id)
+    assert (kept.info.status, kept.data.tags["twolevers.kind"]) == ("KILLED", kind)
