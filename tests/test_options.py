@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import pytest
 
+from twolevers.classification.options import ClassifyOptions
 from twolevers.errors import InputError
-from twolevers.options import FineTuneOptions, build_options, flag, option_fields
+from twolevers.options import FineTuneOptions, TaskOptions, build_options, flag, option_fields
 
 
-def test_every_option_has_a_description_and_a_name_of_its_own() -> None:
-    names = [name for _, name, _ in option_fields()]
+@pytest.mark.parametrize("task", [FineTuneOptions, ClassifyOptions])
+def test_every_option_has_a_description_and_a_name_of_its_own(task: type[TaskOptions]) -> None:
+    names = [name for _, name, _ in option_fields(task)]
     assert len(names) == len(set(names))
-    assert all(field.description for _, _, field in option_fields())
-    assert names[:2] == ["model", "device"]  # the two levers come first
+    assert all(field.description for _, _, field in option_fields(task))
+    assert names[:5] == ["model", "device", "precision", "dataset", "weights"]  # the levers first
 
 
 def test_the_default_is_the_chapters_recipe() -> None:
