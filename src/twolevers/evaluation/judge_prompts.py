@@ -13,19 +13,50 @@ from twolevers.data.prompt import Entry, alpaca
 from twolevers.errors import InputError, Problem, did_you_mean
 from twolevers.generation.answers import Answer
 
-_NUMBER = r"(?<![\w.,/-])(-?\d+(?:\.\d+)?)(?![\d.,]*\d)(?:\s*(?:/|out of)\s*(\d+))?"
-_NAMED = re.compile(r"\bscore\b\W{0,6}(?:(?:is|of|as|at)\b\W{0,4})?" + _NUMBER, re.IGNORECASE)
+# A number that is not part of another, of a word or of a range, and what it is out of.
+_NUMBER = (
+    r"(?<![\w.,/−–-])(-?\d+(?:\.\d+)?)(?![\d.,٫٬]*\d)(?!\w)"
+    r"(?!\s*(?:-|–|—|~|to\b|or\b)\s*\d)"
+    r"""(?:[%*_`"'\])(]*[ \t]*(?:points?[ \t]+)?(?:/|out of|of)[ \t]*\W{0,3}(\d+))?"""
+)
+_NAMED = re.compile(
+    r"\b(?:score|rating|grade)\b\W{0,9}?(?:(?:is|of|as|at)\b\W{0,4})?" + _NUMBER, re.I
+)
+_LABELLED = re.compile(
+    r"""\b((?:final|overall|total)\W{1,4})?(?:score|rating|grade)\b["'*_`)\]]*\s*[:=]\W{0,9}?"""
+    + _NUMBER,
+    re.I,
+)
 _FIRST = re.compile(
     r"\W{0,4}?" + _NUMBER + r"""[%*_\])`"']*[ \t]*(?=[.!]?\s*\Z|[.!]?[ \t]*\n|[:;,–—-])"""
 )
-_ANY = re.compile(_NUMBER, re.IGNORECASE)
-_SCALE = re.compile(r"\b0\s*(?:to|-|–|and)\s*100\b", re.IGNORECASE)
-_THOUGHT = re.compile(r"<think>.*?(?:</think>|\Z)", re.DOTALL)
+_ANY = re.compile(_NUMBER, re.I)
+_RATED = re.compile(
+    r"(?:\b(?:scor|rat(?:e|ing)|grad(?:e|ing)|giv|mark|award|assign|evaluat|deserv|worth|boxed)\w*"
+    r"[^.\d\n]{0,40}?|\A\W*)" + _NUMBER + r"(?!\s+(?!points?\b|out\b|on\b|for\b|because\b)[a-z])",
+    re.I,
+)
+_SCALE = re.compile(
+    r"\b[01]\s*(?:to|-|–|—|and)\s*100\b|[(\[]\s*(?:out of|of|max\.?|/)\s*100\s*[)\]]", re.I
+)
+_THOUGHTS = [  # whole ones; one that began in the prompt; one that was cut off
+    re.compile(pattern, re.I | re.S)
+    for pattern in (
+        r"[<\[](think(?:ing)?|reasoning|thought)[>\]].*?[<\[]/\1[>\]]",
+        r"\A.*[<\[]/(?:think(?:ing)?|reasoning|thought)[>\]]",
+        r"[<\[](?:think(?:ing)?|reasoning|thought)[>\]].*\Z",
+    )
+]
 _REASON = re.compile(r"\breason\b\W{0,6}(.*)", re.IGNORECASE | re.DOTALL)
 _CHOICE = re.compile(
     r"\W{0,4}(?:(?:better|response|answer)\W{1,4})*(A|B|(?:a\s+)?tie)\b"
     r"(?=\W*(?:\n|\Z)|\W{0,3}[:;,.)–—-]|\s+is\b)",
     re.IGNORECASE,
+)
+_BOTH = re.compile(
+    r"\W{0,4}(?:(?:response|answer)\W{1,4})?A\b(?:\W{1,4}(?:(?:or|and)\s+)?B\b"
+    r"|\W{0,3}:.*^\W{0,4}(?:(?:response|answer)\W{1,4})?B\W{0,3}:)",
+    re.I | re.S | re.M,
 )
 _TAG = re.compile(r"<(?=\s*/?\s*(?:instruction|input|reference|response)\b)", re.IGNORECASE)
 _CHOICES = {"a": 1.0, "b": -1.0}
@@ -70,26 +101,52 @@ class JudgePrompt:
 def read_score(reply: str) -> Reading:
     """The score from 0 to 100 in a judge's reply.
 
-    A number named a score is taken first (`Score: 85`, `{"score": 85}`), then one that the reply
-    begins with, then the only one in it. `85/100` is 85; `8/10`, a number below 0 or over 100 and
-    two numbers of which none is named are no score: what it would be on our scale is a guess.
+    A labelled number that the reply begins with is taken first (`Score: 85`, `{"score": 85}`), then
+    labelled ones that agree, or the one called final, then a number that the reply begins with,
+    then one that is named a score or given as one (`I would rate this 45`) where no other stands in
+    the reply. `85/100` is 85; `8/10`, `0.85`, a range, a number below 0 or over 100, one that
+    counts something and several that differ are none: what it would be on our scale is a guess.
     """
-    text = _THOUGHT.sub("", reply).strip()
+    text = _answer(reply)
     bare = _SCALE.sub(" ", text)
-    found = _NAMED.search(bare) or _FIRST.match(bare)
-    if found is None:
-        numbers = {one.groups(): one for one in _ANY.finditer(bare)}
-        found = next(iter(numbers.values())) if len(numbers) == 1 else None
+    found = _labelled(bare) or _FIRST.match(bare)
+    if found is None and not _LABELLED.search(bare):
+        unnamed = bare[: begin.start()] if (begin := _REASON.search(bare)) else bare
+        named = {one.groups(): one for one in _NAMED.finditer(bare)}
+        if len(named) == 1:
+            found = next(iter(named.values()))
+        elif len({one.groups() for one in _ANY.finditer(bare)}) == 1:
+            found = _RATED.search(unnamed)
     value = None
-    if found and found[2] in (None, "100") and 0 <= float(found[1]) <= 100:
-        value = float(found[1])
+    if found and (found[found.re.groups] is None or int(found[found.re.groups]) == 100):
+        number = float(found[found.re.groups - 1])
+        value = number if number == 0 or 1 <= number <= 100 else None
     return Reading(value, _reason(text))
+
+
+def _labelled(text: str) -> re.Match[str] | None:
+    """The number with a label: that at the very beginning, the one called final, or where all are
+    the same: a reply may quote what the response says of itself, `Score: 100`."""
+    found = list(_LABELLED.finditer(text))
+    if found and not re.search(r"\w", text[: found[0].start()]):
+        return found[0]
+    found = [one for one in found if one[1]] or found
+    return found[0] if len({one.groups()[1:] for one in found}) == 1 else None
+
+
+def _answer(reply: str) -> str:
+    """What a reply says once its thoughts, which may weigh other scores, are left out."""
+    for thought in _THOUGHTS:
+        reply = thought.sub("", reply)
+    return reply.strip()
 
 
 def read_preference(reply: str) -> Reading:
     """`A`, `B` or `tie` at the beginning of a judge's reply."""
-    text = _THOUGHT.sub("", reply).strip()
+    text = _answer(reply)
     found = _CHOICE.match(text)
+    if _BOTH.match(text):  # `A, B or tie`, or a word about each: no choice
+        found = None
     return Reading(_CHOICES.get(found[1].lower(), 0.0) if found else None, _reason(text))
 
 
