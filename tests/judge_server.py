@@ -28,6 +28,8 @@ class Fault:
     status: int = 200
     headers: dict[str, str] = field(default_factory=dict)
     body: str = '{"error": "out of order"}'
+    text: str | None = None
+    """Sent as a success, instead of the answer."""
     cut: int | None = None
     """Send only so many bytes of the answer, as if they were all of it."""
     drop: bool = False
@@ -131,6 +133,8 @@ def _handler(judge: JudgeServer) -> type[BaseHTTPRequestHandler]:
                 self.send(404, {"error": {"message": message} if openai else message})
             elif fault and fault.status != 200:
                 self.send_text(fault.status, fault.body, fault.headers)
+            elif fault and fault.text is not None:
+                self.send_text(200, fault.text, fault.headers)
             else:
                 body = json.dumps(self.whole(judge.reply(asked["messages"])))
                 if fault and fault.cut is not None:

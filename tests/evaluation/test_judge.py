@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 import socket
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -231,8 +233,8 @@ def test_a_first_question_that_is_refused_does_not_end_it(ask: Asking) -> None:
 
 
 def test_a_judge_that_refuses_everything_is_asked_three_times(ask: Asking) -> None:
-    ask.server.always = Fault(status=400, body='{"error": "no seed, please"}')
-    with pytest.raises(TwoleversError, match="no seed, please"):
+    ask.server.always = Fault(status=400, body='{"error": "not today"}')
+    with pytest.raises(TwoleversError, match="not today"):
         ask(protocol="openai")
     assert len(ask.server.questions) == 3
 
@@ -244,6 +246,160 @@ def test_a_model_that_wants_the_newer_name_of_a_limit_gets_it(ask: Asking) -> No
     assert result.num_failed == 0
     assert [q.get("max_completion_tokens") for q in ask.server.questions] == [None, *[50] * 7]
     assert "max_tokens" not in ask.server.questions[-1]
+
+
+STREAMED = [
+    '{"message": {"role": "assistant", "content": "Score"}, "done": false}',
+    '{"message": {"content": ": 3"}, "done": false}',
+    '{"message": {"content": "0"}, "done": true, "prompt_eval_count": 5, "eval_count": 2}',
+]
+EVENTS = [
+    ": OPENROUTER PROCESSING",
+    'data: {"choices": [{"delta": {"content": "Score: 3"}}]}',
+    'data: {"choices": [{"delta": {"content": "0"}}]}',
+    'data: {"choices": [], "usage": {"prompt_tokens": 5, "completion_tokens": 2}}',
+    "data: [DONE]",
+]
+PARTS = [{"type": "thinking", "thinking": "Score: 80"}, {"type": "text", "text": "Score: 30"}]
+
+
+@pytest.mark.parametrize(
+    ("protocol", "text"),
+    [
+        ("ollama", "\n".join(STREAMED)),
+        ("ollama", '{"message": {"thinking": "Score: 80", "content": "Score: 30"}}'),
+        ("openai", "\n\n".join(EVENTS)),
+        ("openai", json.dumps({"choices": [{"message": {"content": PARTS}}]})),
+        (
+            "openai",
+            '{"choices": [{"message": {"reasoning_content": "Score: 80", "content": "Score: 30 '
+            '\\ud83d"}}], "usage": [], "error": null}',
+        ),
+    ],
+    ids=["lines", "thinking", "events", "parts", "half a character"],
+)
+def test_every_form_of_a_reply_is_read(ask: Asking, protocol: str, text: str) -> None:
+    ask.server.faults.append(Fault(text=text))
+    judged = ask({"tuned": answers("x")}, protocol=protocol)
+    assert judged.table["tuned_score"].tolist() == [30]
+    assert judged.result.num_failed == 0
+    assert ask({"tuned": answers("x")}, protocol=protocol).result.num_kept == 1
+
+
+@pytest.mark.parametrize("text", ["\n".join(STREAMED[:2]), "\n\n".join(EVENTS[:3]), "[" * 9999])
+def test_half_a_stream_is_no_reply(ask: Asking, text: str) -> None:
+    ask.server.faults.append(Fault(text=text))
+    judged = ask({"tuned": answers("x")})
+    assert (judged.table["tuned_score"].tolist(), len(ask.waits)) == ([20], 1)
+
+
+@pytest.mark.parametrize(
+    ("fault", "said"),
+    [
+        (Fault(text="<html><body>Sign in</body></html>"), "a page for a browser: Sign in; give"),
+        (Fault(text='{"error": "model \'llama3\' not found"}'), "--judge-model 'llama3'"),
+        (Fault(text='{"error": {"code": 402, "message": "no"}}'), "has no credit left: no"),
+        (Fault(status=402, body="pay"), "has no credit left: pay"),
+        (Fault(status=307, headers={"Location": "https://x.y/v1"}), "sends on to https://x.y/v1"),
+    ],
+    ids=["page", "no model", "no credit", "402", "redirect"],
+)
+@pytest.mark.parametrize("protocol", ["ollama", "openai"])
+def test_what_no_second_time_helps_is_said_at_once(
+    ask: Asking, protocol: str, fault: Fault, said: str
+) -> None:
+    ask.server.always = fault
+    with pytest.raises(InputError, match=re.escape(said)):
+        ask(protocol=protocol)
+    assert (len(ask.server.questions), ask.waits) == (1, [])
+
+
+def test_an_error_that_came_as_a_success_may_pass(ask: Asking) -> None:
+    limited = '{"error": {"code": 429, "message": "slow down"}}'
+    ask.server.faults.extend([Fault(text=limited), Fault(text='{"choices": null}')])
+    assert ask(protocol="openai").result.num_failed == 0
+    assert len(ask.waits) == 2
+
+
+def test_a_model_that_is_being_loaded_is_waited_for(ask: Asking) -> None:
+    ask.server.faults.append(Fault(status=503, body='{"error": {"message": "Loading model"}}'))
+    ask.server.faults.append(Fault(status=503, headers={"Retry-After": "nan"}))
+    ask()
+    assert ask.waits[0] == 15
+    assert 0 <= ask.waits[1] < 5
+
+
+def test_settings_that_are_not_taken_are_left_out(ask: Asking) -> None:
+    said = '{"detail": [{"type": "extra_forbidden", "loc": ["body", "seed"]}]}'
+    ask.server.faults.append(Fault(status=422, body=said))
+    ask.server.faults.append(Fault(status=400, body="'temperature' does not support 0"))
+    assert ask(protocol="openai").result.num_failed == 0
+    assert len(ask.server.questions) == 9
+    assert not {"seed", "temperature"} & set(ask.server.questions[-1])
+    assert ask.server.questions[-1]["max_tokens"] == 256
+
+
+@pytest.mark.parametrize(
+    ("protocol", "end"),
+    [
+        ("openai", ""),
+        ("openai", "/"),
+        ("openai", "/v1/chat/completions"),
+        ("ollama", "/v1/"),
+        ("ollama", "/api/chat"),
+    ],
+)
+def test_an_address_is_taken_as_people_give_it(ask: Asking, protocol: str, end: str) -> None:
+    assert ask(protocol=protocol, url=ask.server.url + end).result.num_asked == 7
+
+
+def test_a_key_with_signs_that_no_key_has_is_not_shown(
+    ask: Asking, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TWOLEVERS_JUDGE_KEY", "sécret")
+    with pytest.raises(InputError, match="holds signs that no key has") as raised:
+        ask()
+    assert "sécret" not in str(raised.value)
+    monkeypatch.setenv("TWOLEVERS_JUDGE_KEY", "secret-123\n")
+    ask()
+    assert ask.server.keys == {"secret-123"}
+
+
+def test_a_proxy_that_cannot_be_used_is_said(ask: Asking, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ALL_PROXY", "gopher://127.0.0.1:1")
+    with pytest.raises(InputError, match="its proxy or certificates cannot be used"):
+        ask(url="http://judge.invalid")
+
+
+def test_a_reply_that_dribbles_ends_by_the_limit(ask: Asking) -> None:
+    """Each part comes in time, the whole never does."""
+
+    def dribble(connection: socket.socket) -> None:
+        with connection, contextlib.suppress(OSError):
+            connection.recv(9999)
+            connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 9999\r\n\r\n")
+            while True:
+                connection.sendall(b" ")
+                time.sleep(0.02)
+
+    def serve(listening: socket.socket) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                connection = listening.accept()[0]
+                threading.Thread(target=dribble, args=[connection], daemon=True).start()
+
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        threading.Thread(target=serve, args=[listening], daemon=True).start()
+        url = f"http://127.0.0.1:{listening.getsockname()[1]}"
+        with pytest.raises(TwoleversError, match="gives no reply: does not answer in time"):
+            ask(url=url, timeout=0.1)
+
+
+def test_a_key_taken_back_half_way_says_what_is_kept(ask: Asking) -> None:
+    ask.server.faults.extend([Fault(), Fault(), *[Fault(status=403, body="no")] * 9])
+    with pytest.raises(TwoleversError, match="2 judgements are kept") as raised:
+        ask(concurrency=1)
+    assert "TWOLEVERS_JUDGE_KEY" in str(raised.value)
 
 
 @pytest.mark.parametrize(

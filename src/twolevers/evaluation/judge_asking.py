@@ -11,17 +11,12 @@ from typing import TypeVar
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type, stop_after_attempt
 from tenacity.wait import wait_random_exponential
 
-from twolevers.errors import TwoleversError
+from twolevers.errors import InputError, TwoleversError
+from twolevers.evaluation.judge_faults import MayPass, Refused
 from twolevers.evaluation.judge_options import Judge, JudgeOptions, judge_of, public
 from twolevers.evaluation.judge_prompts import JudgePrompt
-from twolevers.evaluation.judge_servers import (
-    JudgeServer,
-    MayPass,
-    Messages,
-    Refused,
-    Reply,
-    open_server,
-)
+from twolevers.evaluation.judge_replies import Messages, Reply
+from twolevers.evaluation.judge_servers import JudgeServer, open_server
 from twolevers.evaluation.judgements import Judgement, Judgements, key_of
 from twolevers.progress import Progress
 
@@ -125,7 +120,7 @@ class _Asking:
             self.spent.kept = len(different) - len(open_ones)
             self.progress.start("judge", len(open_ones), "questions")
             await self._within_the_time(open_ones)
-        except MayPass as error:
+        except (MayPass, Refused) as error:
             raise self._gone(error) from error
         finally:
             if hasattr(self, "judgements"):
@@ -170,7 +165,10 @@ class _Asking:
     async def _ask(self, question: Question) -> None:
         try:
             judgement = await self._judgement(question)
-        except (MayPass, Refused) as error:
+        except (MayPass, Refused, InputError) as error:
+            # What stops one question after others had a reply is no matter of all, until it lasts.
+            if isinstance(error, InputError) and not self.spent.asked:
+                raise
             self.failed_in_a_row += 1
             self.spent.failed += 1
             self.spent.failure = str(error)
@@ -182,6 +180,8 @@ class _Asking:
         self.failed_in_a_row = 0
         self.judgements.add(judgement)
         self.spent.asked += 1
+        if self.spent.asked == 1 and (left_out := ", ".join(sorted(self.server.left_out))):
+            self.progress.note(f"The judge does not take {left_out}; it is asked without.")
         self.progress.advance(self.spent.asked)
 
     async def _judgement(self, question: Question) -> Judgement:
@@ -224,7 +224,12 @@ class _Asking:
         )
         async for attempt in retrying:
             with attempt:
-                return await call()
+                # The client's own limit is for each part of a reply: one that dribbles never ends.
+                try:
+                    async with asyncio.timeout(self.options.timeout):
+                        return await call()
+                except TimeoutError as error:
+                    raise MayPass("does not answer in time") from error
         raise AssertionError("it returns or raises")
 
     def _gone(self, error: Exception) -> TwoleversError:

@@ -170,7 +170,7 @@ def check_options(options: JudgeOptions) -> JudgeOptions:
         problems.append(
             Problem("--judge-model", None, "is not given", "name a model that the judge serves")
         )
-    url = (options.url or URLS[options.protocol]).strip().rstrip("/")
+    url = _root((options.url or URLS[options.protocol]).strip(), options.protocol)
     if fault := _fault(url):
         way_out = f"give it like {URLS[options.protocol]}, a key in the environment: {KEY}"
         problems.append(Problem("--judge-url", public(url), fault, way_out))
@@ -184,6 +184,9 @@ def check_options(options: JudgeOptions) -> JudgeOptions:
                 "--judge-url",
             )
         )
+    if not fault and not ((key := key_for(url) or "").isascii() and key.isprintable()):
+        way_out = f"set {KEY} in the environment anew"
+        problems.append(Problem("the judge's key", None, "holds signs that no key has", way_out))
     if options.max_cost is not None and not (options.price_in or options.price_out):
         problems.append(
             Problem(
@@ -195,12 +198,23 @@ def check_options(options: JudgeOptions) -> JudgeOptions:
         )
     if problems:
         raise InputError(problems)
-    return options.model_copy(update={"model": model, "url": url})
+    return options.model_copy(update={"model": model.strip(), "url": url})
 
 
 def key_for(url: str) -> str | None:
     """The key from the environment. OpenAI's own is given to no other server."""
-    return os.environ.get(KEY) or (os.environ.get(OPENAI_KEY) if _is_openai(url) else None) or None
+    names = (KEY, OPENAI_KEY) if _is_openai(url) else (KEY,)
+    return next((key for name in names if (key := os.environ.get(name, "").strip())), None)
+
+
+def _root(url: str, protocol: Protocol) -> str:
+    """What every path is put behind: people copy the address of a path, or of the other protocol
+    that Ollama speaks too."""
+    url = url.rstrip("/")
+    ends = ("/api/chat", "/api/generate", "/api/tags", "/api", "/v1")
+    for end in ends if protocol == "ollama" else ("/chat/completions", "/completions", "/models"):
+        url = url.removesuffix(end).rstrip("/")
+    return url
 
 
 def public(url: str) -> str:
@@ -220,6 +234,7 @@ def _fault(url: str) -> str:
         known = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
     except ValueError as error:
         return f"is no address ({error})"
-    if parts.username or parts.password or parts.query:
-        return "holds a user name, a password or a query, which would be kept with the result"
+    if parts.username or parts.password or parts.query or parts.fragment:
+        kept = "which would be kept with the result"
+        return f"holds a user name, a password, a query or a fragment, {kept}"
     return "" if known else "is no address of a server"

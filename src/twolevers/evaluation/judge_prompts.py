@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from twolevers.data.prompt import Entry, alpaca
+from twolevers.data.values import whole
 from twolevers.errors import InputError, Problem, did_you_mean
 from twolevers.generation.answers import Answer
 
@@ -95,7 +96,9 @@ class JudgePrompt:
             "response": answer.model_response,
             "other": other,
         }
-        return self.template.format(**{k: _TAG.sub("&lt;", text) for k, text in texts.items()})
+        return self.template.format(
+            **{k: _TAG.sub("&lt;", whole(text)) for k, text in texts.items()}
+        )
 
 
 def read_score(reply: str) -> Reading:

@@ -9,9 +9,10 @@ from __future__ import annotations
 import contextlib
 import json
 from dataclasses import asdict, dataclass
+from io import FileIO
 from pathlib import Path
-from typing import IO
 
+from twolevers.errors import TwoleversError
 from twolevers.files import hash_of, write_json
 from twolevers.records import Record
 
@@ -43,9 +44,15 @@ class Judgements:
 
     def __init__(self, folder: Path, judge: Record, sha256: str) -> None:
         self.path = folder / f"{sha256[:16]}.jsonl"
-        write_json(self.path.with_suffix(".json"), judge.model_dump(mode="json"))
-        self._kept = {one.key: one for one in _read(self.path)}
-        self._file: IO[str] | None = None
+        try:
+            write_json(self.path.with_suffix(".json"), judge.model_dump(mode="json"))
+            self._kept = {one.key: one for one in _read(self.path)}
+        except PermissionError as error:
+            raise TwoleversError(
+                f"{folder}: judgements cannot be kept there ({error.strerror}); open that folder, "
+                "or name another home: TWOLEVERS_HOME"
+            ) from error
+        self._file: FileIO | None = None
 
     def get(self, key: str) -> Judgement | None:
         """What is kept of a question."""
@@ -55,11 +62,13 @@ class Judgements:
         """Keep it, on disk before this returns."""
         if self._file is None:
             cut_off = self.path.is_file() and not self.path.read_bytes().endswith(b"\n")
-            self._file = self.path.open("a", encoding="utf-8", newline="\n")
+            # Not buffered: a line is one write, so that two judges at once mix no lines.
+            self._file = self.path.open("ab", buffering=0)
             # What a kill left of a line ends here; the question is asked again.
-            self._file.write("\n" if cut_off and self.path.stat().st_size else "")
-        self._file.write(json.dumps(asdict(judgement), ensure_ascii=False) + "\n")
-        self._file.flush()
+            self._file.write(b"\n" if cut_off and self.path.stat().st_size else b"")
+        line = f"{json.dumps(asdict(judgement), ensure_ascii=False)}\n".encode()
+        while line:
+            line = line[self._file.write(line) :]
         self._kept[judgement.key] = judgement
 
     def close(self) -> None:
