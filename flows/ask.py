@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from twolevers.classification.model import HEAD_FILE
 from twolevers.data.prompt import Entry
 from twolevers.device import find_device
 from twolevers.environment import writable_home
@@ -97,7 +98,7 @@ def checkpoint_of(found: RunInfo, run: str) -> Path:
     """A run's newest checkpoint.
 
     Raises:
-        InputError: it is not on this machine.
+        InputError: it is not on this machine, or answers no instructions.
     """
     if found.checkpoint is None or not found.checkpoint.exists():
         raise InputError(
@@ -105,4 +106,8 @@ def checkpoint_of(found: RunInfo, run: str) -> Path:
                 "--run", run, "has no checkpoint on this machine", "choose from `twolevers runs`"
             )
         )
+    if (found.checkpoint / HEAD_FILE).is_file():
+        what = "classifies texts, it answers no instructions"
+        way_out = f"ask it: twolevers classify --run {run} TEXT"
+        raise InputError(Problem("--run", run, what, way_out))
     return found.checkpoint

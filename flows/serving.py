@@ -17,7 +17,7 @@ from flows.ports import is_loopback, port_problem, reached_at, seen_at
 from twolevers.data.prompt import find_style
 from twolevers.device import find_device, find_precision
 from twolevers.environment import writable_home
-from twolevers.errors import InputError, TwoleversError
+from twolevers.errors import InputError, Problem, TwoleversError
 from twolevers.models.weights import load_model
 from twolevers.options import build_options
 from twolevers.serving.engine import Engine
@@ -87,9 +87,15 @@ def serve(
     Raises:
         InputError: as `open_model`; a port that is taken.
     """
+    problems = []
+    key = os.environ.get(KEY_VARIABLE, "").strip() or None
+    if key and not (key.isascii() and key.isprintable()):
+        what = "holds characters that no HTTP header carries"
+        problems.append(Problem(KEY_VARIABLE, None, what, "use ASCII letters, digits and signs"))
     if problem := port_problem(host, port, "--port"):
-        raise InputError(problem)
-    key = os.environ.get(KEY_VARIABLE) or None
+        problems.append(problem)
+    if problems:
+        raise InputError(problems)
     made = key is None and not is_loopback(host)
     if made:
         key = secrets.token_urlsafe(24)
@@ -141,7 +147,7 @@ def chat(run: str, *, base: bool, device: str, precision: str, changes: dict[str
             changes=changes,
         )
 
-    typed = sys.stdin.isatty()
+    typed = sys.stdin is not None and sys.stdin.isatty()
     talk = Chat(open_one, base=base, out=sys.stdout, typed=typed)
     before = signal.signal(signal.SIGTERM, _leave)  # Ctrl-C cuts an answer, this does not
     try:
@@ -160,11 +166,12 @@ def _leave(number: int, _frame: object) -> None:
 
 
 def _lines(typed: bool) -> Iterator[str]:
-    """What is typed, or comes through a pipe. Ctrl-C at the prompt ends, as Ctrl-D does."""
+    """What is typed, or comes through a pipe (UTF-8, as every file here). Ctrl-C at the prompt
+    ends, as Ctrl-D does."""
     if isinstance(sys.stdin, io.TextIOWrapper):
-        sys.stdin.reconfigure(errors="replace")
+        sys.stdin.reconfigure(encoding=None if typed else "utf-8-sig", errors="replace")
     if not typed:
-        yield from sys.stdin
+        yield from sys.stdin or ()  # `<&-` leaves none
         return
     with suppress(ImportError):
         import readline  # noqa: F401  # gives `input` a history

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+import resource
 import sys
 from pathlib import Path
 from typing import Any
@@ -135,12 +136,12 @@ def test_what_is_there_is_replaced_only_by_force(
     output = tmp_path / "out"
     export_model(checkpoint, form, output, name="one")
     inside = output / "notes.txt" if form == "hf" else output
-    inside.write_text("mine")
+    inside.write_bytes(b"GGUF of mine")
     with pytest.raises(InputError, match="is there already; name another, or add --force"):
         export_model(checkpoint, form, output, name="two")
-    assert inside.read_text() == "mine"
+    assert inside.read_bytes() == b"GGUF of mine"
     export_model(checkpoint, form, output, name="two", force=True)
-    assert not inside.exists() or inside.read_bytes().startswith(b"GGUF")
+    assert not inside.exists() or inside.read_bytes().startswith(b"GGUF\x03")
 
 
 def test_force_takes_nothing_else_away(checkpoint: Path, tmp_path: Path) -> None:
@@ -150,9 +151,36 @@ def test_force_takes_nothing_else_away(checkpoint: Path, tmp_path: Path) -> None
     for form in ("hf", "gguf"):
         with pytest.raises(InputError, match="is there already and is not"):
             export_model(checkpoint, form, home, name="x", force=True)
+    with pytest.raises(InputError, match="is there already and is not"):
+        export_model(checkpoint, "gguf", home / "letter.txt", name="x", force=True)
     with pytest.raises(InputError, match="is the checkpoint itself"):
         export_model(checkpoint, "hf", checkpoint, name="x", force=True)
     assert (home / "letter.txt").read_text() == "mine"
+
+
+def test_force_does_not_take_the_checkpoint_away(checkpoint: Path, tmp_path: Path) -> None:
+    export_model(checkpoint, "hf", tmp_path / "outer", name="x")
+    export_model(checkpoint, "hf", tmp_path / "outer" / "inner", name="x")
+    (tmp_path / "link").symlink_to(tmp_path / "outer" / "inner")
+    with pytest.raises(InputError, match="holds the checkpoint; name another"):
+        export_model(tmp_path / "link", "hf", tmp_path / "outer", name="x", force=True)
+    assert load_model(tmp_path / "outer" / "inner").config == TINY
+
+
+def test_a_place_with_any_name(checkpoint: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "mein Modell 翻译"
+    export_model(checkpoint, "gguf", folder / "a b.gguf", name="Grüße 😀")
+    export_model(checkpoint, "hf", folder / "hf", name="x")
+    assert sorted(path.name for path in folder.iterdir()) == ["a b.gguf", "hf"]
+
+
+@pytest.mark.parametrize("form", ["hf", "gguf"])
+def test_a_place_that_cannot_even_be_looked_at(checkpoint: Path, tmp_path: Path, form: str) -> None:
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")
+    for output in (tmp_path / ("x" * 300), tmp_path / ("x" * 250), tmp_path / "loop" / "x"):
+        with pytest.raises(InputError, match=r"--output .* cannot be written"):
+            export_model(checkpoint, form, output, name="x")
+    assert [path.name for path in tmp_path.iterdir()] == ["loop"]
 
 
 def test_an_unknown_format_and_a_place_that_cannot_be(checkpoint: Path, tmp_path: Path) -> None:
@@ -192,3 +220,23 @@ def test_another_vocabulary_is_refused(tmp_path: Path) -> None:
     folder = write_random_weights(tmp_path / "small", config)
     with pytest.raises(InputError, match="has 300 tokens, where GPT-2 has 50,257"):
         export_model(folder, "gguf", tmp_path / "x", name="x")
+
+
+@pytest.mark.parametrize("form", ["hf", "gguf"])
+def test_a_file_that_may_not_grow_leaves_nothing(
+    checkpoint: Path, tmp_path: Path, form: str
+) -> None:
+    """The system's own refusal in the middle of the weights."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (5 * 2**20, hard))
+    try:
+        with pytest.raises((OSError, TwoleversError)) as full:
+            export_model(checkpoint, form, tmp_path / "x", name="x")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    if isinstance(full.value, OSError):  # the command says it as the other
+        assert full.value.errno == errno.EFBIG
+        assert full.value.filename == str(tmp_path / "x")
+    else:
+        assert f"There is no room for {tmp_path / 'x'}" in str(full.value)
+    assert not list(tmp_path.iterdir())

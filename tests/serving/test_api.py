@@ -191,6 +191,11 @@ def test_curl(endpoint: Endpoint) -> None:
         (b"\xff\xfe", "is no JSON"),
         (b"[" * 100_000, "is no JSON"),
         ([], "body"),
+        ({"messages": [1] * 100_000}, "messages.0"),
+        ({"messages": [{"role": "user", "content": {}}]}, "a valid string or input should be a"),
+        ({"messages": USER, **{f"k{i}": i for i in range(12)}}, "; and 2 more"),
+        ({"messages": USER, **{f"k{i}": i for i in range(9999)}}, "9,999 faults"),
+        ({"messages": USER, "n": 2, "suffix": "x" * 9999}, "suffix: is not supported here"),
         ({}, "messages: field required"),
         ({"messages": []}, "at least 1 item"),
         ({"messages": USER, "n": 2}, "n 2: is not supported here; say 1, or leave it out"),
@@ -203,7 +208,7 @@ def test_curl(endpoint: Endpoint) -> None:
         ({"messages": USER, "\ud83d": 1}, "unicode"),
         ({"messages": USER, "temperature": -1}, "temperature: input should be greater"),
         ({"messages": USER, "temperature": float("nan")}, "temperature: input should be a finite"),
-        ({"messages": USER, "top_p": 0}, "top_p"),
+        ({"messages": USER, "top_p": -0.1}, "top_p"),
         ({"messages": USER, "max_tokens": 0}, "max_tokens"),
         ({"messages": USER, "stop": list("abcde")}, "at most 4"),
         ({"messages": [{"role": "tool", "content": "x"}]}, "messages.0.role"),
@@ -223,6 +228,7 @@ def test_bad_input_is_refused_in_openais_shape(endpoint: Endpoint, body: object,
     assert set(error) == {"message", "type", "param", "code"}
     assert error["type"] == "invalid_request_error"
     assert said in error["message"]
+    assert len(error["message"]) < 1000
     assert endpoint.engine.load == (0, 0)
 
 
@@ -234,6 +240,12 @@ def test_bad_input_is_refused_in_openais_shape(endpoint: Endpoint, body: object,
         ({"prompt": []}, "holds no token"),
         ({"prompt": ["a", "b"]}, "holds 2 prompts, one is answered a request"),
         ({"prompt": [50_257]}, "token 50257: is no token of the model"),
+        ({"prompt": {}}, "prompt: input should be a valid string or input should be a valid list"),
+        (
+            {"prompt": [5, "a"]},
+            "prompt: token ids are whole numbers",
+        ),
+        ({"prompt": [True]}, "token ids are whole numbers"),
         ({"prompt": "a", "echo": True}, "echo"),
         ({"prompt": "a", "best_of": 3}, "best_of"),
         ({"prompt": "a", "logprobs": 0}, "logprobs"),
@@ -253,30 +265,68 @@ def test_what_says_nothing_new_is_taken(endpoint: Endpoint) -> None:
     assert answer.json()["usage"]["completion_tokens"] == 3
 
 
+def test_the_likeliest_alone_is_what_no_temperature_gives(endpoint: Endpoint) -> None:
+    drawn = endpoint.post({"messages": USER, "temperature": 2, "top_p": 0}).json()
+    greedy = endpoint.post({"messages": USER}).json()
+    assert drawn["choices"] == greedy["choices"]
+
+
 def test_other_errors_have_their_status(endpoint: Endpoint) -> None:
     with pytest.raises(openai.NotFoundError, match="ask for 'tiny-1'"):
         endpoint.client().chat.completions.create(model="gpt-4", messages=USER)
     with pytest.raises(openai.NotFoundError):
         endpoint.client().models.retrieve("gpt-4")
     assert endpoint.client().models.retrieve("tiny-1").id == "tiny-1"
-    with pytest.raises(openai.BadRequestError) as long:
-        endpoint.client().completions.create(model="tiny-1", prompt=[1] * 1024)
-    assert long.value.code == "context_length_exceeded"
+    for too_long in ([1] * 1024, "x" * 200_000):
+        with pytest.raises(openai.BadRequestError) as long:
+            endpoint.client().completions.create(model="tiny-1", prompt=too_long)
+        assert (long.value.code, long.value.param) == ("context_length_exceeded", "prompt")
     assert endpoint.post({}, "embeddings").json()["error"]["message"].startswith("POST /v1/emb")
     assert endpoint.post({}, "embeddings").status_code == 404
-    assert httpx.get(f"{endpoint.address}/v1/completions").status_code == 405
+    wrong_way = httpx.get(f"{endpoint.address}/v1/completions")
+    assert (wrong_way.status_code, wrong_way.headers["allow"]) == (405, "POST")
+    without_v1 = httpx.post(f"{endpoint.address}/chat/completions").json()["error"]["message"]
+    assert "there are GET /v1/models, POST /v1/completions" in without_v1
     form = endpoint.post({"messages": USER}, **{"content-type": "text/plain"})
     assert form.status_code == 400
     assert "Content-Type: application/json" in form.json()["error"]["message"]
-    assert endpoint.post(b" " * (4 * 2**20 + 1)).status_code == 413
+    for length in (4 * 2**20 + 1, 30 * 2**20):  # also where it is still being sent
+        assert endpoint.post(b" " * length).status_code == 413
     assert httpx.get(f"{endpoint.address}/health").json()["status"] == "ok"
+
+
+def test_json_is_known_by_any_of_its_names_and_encodings(endpoint: Endpoint) -> None:
+    body = {"messages": [{"role": "user", "content": "Grüße 😀"}], "max_tokens": 2}
+    text = json.dumps(body, ensure_ascii=False)
+    answers = {
+        endpoint.post(text.encode(encoding), **{"content-type": name}).text.partition('"choices"')[
+            2
+        ]
+        for name in ("application/json", "Application/JSON; charset=utf-8")
+        for encoding in ("utf-8", "utf-8-sig", "utf-16")
+    }
+    assert len(answers) == 1
+    assert '"finish_reason":"length"' in answers.pop()
+
+
+def test_a_fault_of_the_program_has_openais_shape_too(
+    endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object, **__: object) -> None:
+        raise RuntimeError("a fault\nwith lines")
+
+    monkeypatch.setattr("twolevers.serving.api.read_asked", broken)
+    with pytest.raises(openai.InternalServerError, match="RuntimeError: a fault"):
+        endpoint.client().chat.completions.create(model="tiny-1", messages=USER)
 
 
 def test_a_web_page_under_a_name_of_its_own_gets_nothing(endpoint: Endpoint) -> None:
     port = endpoint.address.rpartition(":")[2]
-    for host in ("evil.example", f"evil.example:{port}", ""):
+    for host in ("evil.example", f"evil.example:{port}", "127.0.0.1.evil.example", ""):
         assert endpoint.post({"messages": USER}, host=host).status_code in (400, 403)
-    assert endpoint.post({"messages": USER}, host=f"localhost:{port}").status_code == 200
+    for host in (f"localhost:{port}", "LOCALHOST", f"127.0.0.2:{port}", f"[::1]:{port}", "[::1]"):
+        asked = {"messages": USER, "max_tokens": 1}
+        assert endpoint.post(asked, host=host).status_code == 200
 
 
 def test_a_key_is_asked_for(make_engine: Callable[..., Engine]) -> None:

@@ -105,6 +105,14 @@ def test_answers_equal_those_of_one_at_a_time_whoever_else_asks(
         assert reader.token_ids == plain
 
 
+def test_few_who_ask_take_little_memory_however_many_may(
+    model: GPT2, make_engine: Callable[..., Engine]
+) -> None:
+    reader = Reader(make_engine(max_batch=10**9), request(5))
+    assert reader.all()[1].reason == "length"
+    assert reader.token_ids == complete(model, [request(5).prompt], GREEDY)[0].token_ids
+
+
 def test_everyone_is_answered_in_their_own_way(
     model: GPT2, make_engine: Callable[..., Engine], gate: Gate
 ) -> None:

@@ -34,6 +34,9 @@ def test_further_text_parts_are_the_input() -> None:
     assert rendered(("user", parts)) == (
         PREAMBLE + "### Instruction:\nMake it passive.\n\n### Input:\nHe ate.\n\n### Response:\n"
     )
+    assert rendered(("user", [{"type": "text", "text": " \n"}, *parts])) == rendered(
+        ("user", parts)
+    )
 
 
 def test_earlier_turns_stand_as_in_a_chat_that_is_trained_on() -> None:

@@ -12,6 +12,9 @@ import pytest
 from helpers import TINY, write_random_weights
 
 from flows import cli
+from flows.ask import checkpoint_of
+from flows.serving import KEY_VARIABLE, Limits, _lines, serve
+from twolevers.classification.model import HEAD_FILE
 from twolevers.data.prompt import Entry, find_style
 from twolevers.device import find_device
 from twolevers.errors import InputError, Problem
@@ -22,6 +25,7 @@ from twolevers.serving.engine import Engine
 from twolevers.serving.served import ServedModel
 from twolevers.serving.terminal import Chat
 from twolevers.settings import Home
+from twolevers.tracking.run_info import RunInfo
 
 OPTIONS = GenerationOptions(max_new_tokens=6)
 
@@ -83,6 +87,29 @@ def test_what_cannot_be_answered_ends_no_chat(
     assert "/input TEXT" in said
 
 
+def test_ctrl_c_while_a_model_is_loaded_ends_no_chat_that_is_typed(
+    folder: Path, make_engine: Callable[..., Engine]
+) -> None:
+    def open_model(base: bool) -> ServedModel:
+        if base:
+            raise KeyboardInterrupt
+        return ServedModel("tuned", make_engine(load_model(folder)), find_style("alpaca"), OPTIONS)
+
+    out = io.StringIO()
+    Chat(open_model, base=False, out=out, typed=True).run(["/base", "Name a colour."])
+    assert out.getvalue() == f" … cut\n{answer(folder, 'Name a colour.')}\n"
+    with pytest.raises(KeyboardInterrupt):
+        Chat(open_model, base=False, out=out).run(["/base"])
+
+
+def test_a_pipe_is_utf_8_whatever_the_system_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    came = io.BytesIO("\ufeffGrüße?\r\n翻译".encode() + b"\xff\n")
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(came, encoding="iso-8859-1"))
+    assert list(_lines(typed=False)) == ["Grüße?\n", "翻译\ufffd\n"]
+    monkeypatch.setattr(sys, "stdin", None)  # as after `<&-`
+    assert list(_lines(typed=False)) == []
+
+
 @pytest.mark.parametrize(
     ("arguments", "status", "said"),
     [
@@ -123,3 +150,22 @@ def test_a_port_that_is_taken_is_named(
             cli.main()
     assert ended.value.code == 2
     assert f"port {port}: is taken by" in capsys.readouterr().err
+
+
+def test_a_key_that_no_client_can_send_is_refused(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(KEY_VARIABLE, "schlüssel")
+    with pytest.raises(InputError, match=f"{KEY_VARIABLE}: holds characters that no HTTP header"):
+        serve(
+            "latest", base=False, host="127.0.0.1", port=0, limits=Limits(), grace=1.0,
+            device="cpu", precision="float32",
+        )  # fmt: skip
+
+
+def test_a_classifier_answers_no_instructions(tmp_path: Path) -> None:
+    """Its folder looks like a model's, and has a head beside it."""
+    (tmp_path / HEAD_FILE).touch()
+    info = RunInfo(run_id=None, name="classifier", checkpoint=tmp_path)
+    with pytest.raises(InputError, match="classifies texts, it answers no instructions; ask it"):
+        checkpoint_of(info, "classifier")

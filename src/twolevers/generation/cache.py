@@ -6,7 +6,8 @@ attention reads it. (B, T, H, D) was tried and is slower to read.
 
 Rows in use are always the first ones. A sequence that ended leaves by having the last row
 copied over its own, so the model never computes rows that nobody waits for, and no step copies
-the cache. Room in T grows by pieces, so that short answers never pay for the longest allowed.
+the cache. Room in T grows by pieces and in B by doubling: short answers never pay for the longest
+allowed, nor few sequences for the most.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ class KeyValueCache:
         """Positions filled, one number a row in use."""
         self._context_length = config.context_length
         self._device = torch.device(device)
-        self._room = 0
+        self._rows = self._room = 0  # sequences and positions that there is memory for
         self._layers: list[tuple[Tensor, Tensor] | None] = [None] * config.num_layers
 
     def __len__(self) -> int:
@@ -116,23 +117,27 @@ class KeyValueCache:
         """Puts k and v (N, H, D) where each token belongs; the layer's whole keys and values."""
         kept = self._layers[layer]
         if kept is None:
-            shape = (self.max_sequences, k.shape[1], self._room, k.shape[2])  # (B, H, T, D)
+            shape = (self._rows, k.shape[1], self._room, k.shape[2])  # (B, H, T, D)
             kept = self._layers[layer] = (k.new_zeros(shape), v.new_zeros(shape))
         for tensor, new in zip(kept, (k, v), strict=True):
             tensor[rows, :, places] = new
         return kept
 
     def _make_room(self, longest: int) -> None:
-        """At least `longest` positions. Unfilled room is zero: attention multiplies it by zero,
-        and whatever memory held before (a NaN) would survive that."""
-        if longest <= self._room:
+        """For every row in use, at least `longest` positions. Unfilled room is zero: attention
+        multiplies it by zero, and whatever memory held before (a NaN) would survive that."""
+        rows, positions = self._rows, self._room
+        if len(self) > rows:
+            rows = min(max(len(self), 2 * rows), self.max_sequences)
+        if longest > positions:
+            positions = min(-(-longest // GROWTH) * GROWTH, self._context_length)
+        more = (0, 0, 0, positions - self._room, 0, 0, 0, rows - self._rows)
+        if not any(more):
             return
-        pieces = -(-longest // GROWTH) * GROWTH
-        more = min(pieces, self._context_length) - self._room
-        self._room += more
+        self._rows, self._room = rows, positions
         for index, layer in enumerate(self._layers):
             if layer is not None:
-                keys, values = (F.pad(tensor, (0, 0, 0, more)) for tensor in layer)
+                keys, values = (F.pad(tensor, more) for tensor in layer)
                 self._layers[index] = keys, values
 
 

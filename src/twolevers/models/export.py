@@ -9,14 +9,22 @@ from __future__ import annotations
 
 import importlib
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from twolevers.errors import NO_ROOM, InputError, Problem, TwoleversError, did_you_mean
+from twolevers.errors import (
+    NO_ROOM,
+    InputError,
+    Problem,
+    TwoleversError,
+    did_you_mean,
+    no_room,
+)
 from twolevers.files import atomic_file, atomic_folder
 from twolevers.models.catalog import VOCAB_SIZE, GPT2Config
 from twolevers.models.gpt2 import GPT2
-from twolevers.models.layout import CONFIG_FILE, PREFIX
+from twolevers.models.layout import CONFIG_FILE, PREFIX, WEIGHTS_FILE
 from twolevers.models.weights import load_model, save_model, vocabulary_file
 
 FORMATS = {"hf": "a folder that transformers loads", "gguf": "a file that llama.cpp loads"}
@@ -37,9 +45,9 @@ def export_model(
     Raises:
         InputError: no such format, weights that cannot be read, a vocabulary that is not GPT-2's,
             or an output that is there already or cannot be written.
-        TwoleversError: the package `gguf` is not installed.
+        TwoleversError: the package `gguf` is not installed; there is no room.
     """
-    problems = _problems(checkpoint, form, output, force)
+    problems = list(_problems(checkpoint, form, output, force))
     if problems:
         raise InputError(problems)
     library = _gguf() if form == "gguf" else None
@@ -55,36 +63,52 @@ def export_model(
             with atomic_file(output) as file:
                 _write_gguf(library, model, file, name)
     except OSError as error:
+        error.filename = str(output)
+        if error.errno is None:  # numpy tells no more than that less was written than given
+            raise no_room(error) from error
         if error.errno in NO_ROOM:
             raise
-        what = f"cannot be written ({error.strerror or error})"
-        raise InputError(Problem("--output", str(output), what, "name another")) from error
+        raise InputError(_unwritable(output, error)) from error
 
 
-def _problems(checkpoint: Path, form: str, output: Path, force: bool) -> list[Problem]:
-    problems = []
+def _problems(checkpoint: Path, form: str, output: Path, force: bool) -> Iterator[Problem]:
     if form not in FORMATS:
         what = f"no such format{did_you_mean(form, FORMATS)}"
         listed = ", ".join(f"{known} ({about})" for known, about in FORMATS.items())
-        problems.append(Problem("--format", form, what, f"choose one of: {listed}"))
-    if output.resolve() == checkpoint.resolve():
-        problems.append(
-            Problem("--output", str(output), "is the checkpoint itself", "name another folder")
-        )
-    elif output.exists() and not force:
-        what = "is there already"
-        problems.append(Problem("--output", str(output), what, "name another, or add --force"))
-    elif output.exists() and form in FORMATS and not _replaceable(output, form):
+        yield Problem("--format", form, what, f"choose one of: {listed}")
+    try:
+        source, place, there = checkpoint.resolve(), output.resolve(), output.exists()
         # What --force takes away must at least be what it puts there.
+        replaceable = not there or form not in FORMATS or _replaceable(output, form)
+    except (OSError, RuntimeError) as error:  # a name too long, a folder not to be read, a loop
+        yield _unwritable(output, error)
+        return
+    if place == source:
+        yield Problem("--output", str(output), "is the checkpoint itself", "name another folder")
+    elif there and place in source.parents:
+        what = "is there already and holds the checkpoint"
+        yield Problem("--output", str(output), what, "name another")
+    elif there and not force:
+        what = "is there already"
+        yield Problem("--output", str(output), what, "name another, or add --force")
+    elif not replaceable:
         what = f"is there already and is not {FORMATS[form]}"
-        problems.append(Problem("--output", str(output), what, "name another"))
-    return problems
+        yield Problem("--output", str(output), what, "name another")
+
+
+def _unwritable(output: Path, error: OSError | RuntimeError) -> Problem:
+    what = f"cannot be written ({getattr(error, 'strerror', None) or error})"
+    return Problem("--output", str(output), what, "name another")
 
 
 def _replaceable(output: Path, form: str) -> bool:
     if form == "gguf":
-        return output.is_file()
-    return output.is_dir() and ((output / CONFIG_FILE).is_file() or not any(output.iterdir()))
+        if not output.is_file():
+            return False
+        with output.open("rb") as file:
+            return file.read(4) in (b"GGUF", b"")
+    is_model = (output / CONFIG_FILE).is_file() and (output / WEIGHTS_FILE).is_file()
+    return output.is_dir() and (is_model or not any(output.iterdir()))
 
 
 def _gguf() -> Any:

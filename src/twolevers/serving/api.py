@@ -9,7 +9,6 @@ POST /v1/chat/completions     messages, put into the model's prompt style: `mess
 from __future__ import annotations
 
 import asyncio
-import hmac
 import json
 import time
 from collections.abc import AsyncIterator, Coroutine
@@ -19,22 +18,26 @@ from typing import Any, TypeVar
 from fastapi import Depends, FastAPI
 from fastapi import Request as HttpRequest
 from fastapi.responses import JSONResponse, Response, StreamingResponse
-from pydantic import ValidationError
 from starlette.exceptions import HTTPException
-from starlette.requests import ClientDisconnect
 from starlette.types import Receive, Scope, Send
 
-from twolevers.errors import InputError
+from twolevers.errors import InputError, first_line
+from twolevers.serving.access import check_access
 from twolevers.serving.engine import ClosingError, Engine, FullError, Piece, Request
 from twolevers.serving.messages import Asked, ChatAsked, CompletionAsked
+from twolevers.serving.reading import read_asked
 from twolevers.serving.served import ServedModel
-from twolevers.serving.shapes import ApiError, Shape, closing_error, cut_error, full_error
+from twolevers.serving.shapes import (
+    ApiError,
+    Shape,
+    closing_error,
+    cut_error,
+    full_error,
+    gone_error,
+)
 
-LONGEST_BODY = 4 * 2**20
-"""Bytes of a request."""
-LOOPBACK_NAMES = ("localhost", "127.0.0.1", "[::1]")
+PATHS = "GET /v1/models, POST /v1/completions and POST /v1/chat/completions"
 
-A = TypeVar("A", bound=Asked)
 T = TypeVar("T")
 
 
@@ -50,10 +53,7 @@ def make_app(served: ServedModel, key: str | None = None) -> FastAPI:
     started = int(time.time())
 
     async def may_ask(http: HttpRequest) -> None:
-        if key is None:
-            _check_host(http)
-        else:
-            _check_key(http, key)
+        check_access(http, key)
 
     @app.get("/health")
     async def health() -> JSONResponse:
@@ -82,12 +82,12 @@ def make_app(served: ServedModel, key: str | None = None) -> FastAPI:
 
     @app.post("/v1/completions", dependencies=[Depends(may_ask)])
     async def completions(http: HttpRequest) -> Response:
-        asked = await _read(http, CompletionAsked)
-        return await _respond(http, served, asked, asked.only_prompt, chat=False)
+        asked = await read_asked(http, CompletionAsked)
+        return await _respond(http, served, asked, asked.prompt, chat=False)
 
     @app.post("/v1/chat/completions", dependencies=[Depends(may_ask)])
     async def chat(http: HttpRequest) -> Response:
-        asked = await _read(http, ChatAsked)
+        asked = await read_asked(http, ChatAsked)
         return await _respond(http, served, asked, asked.prompt(served.style), chat=True)
 
     @app.exception_handler(ApiError)
@@ -96,13 +96,20 @@ def make_app(served: ServedModel, key: str | None = None) -> FastAPI:
 
     @app.exception_handler(InputError)
     async def bad_input(_http: HttpRequest, error: InputError) -> JSONResponse:
-        refusal = ApiError(400, str(error), param=error.problems[0].where)
+        param = error.problems[0].where.partition(":")[0]
+        refusal = ApiError(400, str(error), param=param)
         return JSONResponse(refusal.body, 400, refusal.headers)
 
     @app.exception_handler(HTTPException)
     async def no_such_page(http: HttpRequest, error: HTTPException) -> JSONResponse:
-        refusal = ApiError(error.status_code, f"{http.method} {http.url.path}: {error.detail}")
+        message = f"{http.method} {http.url.path}: {error.detail}; there are {PATHS}"
+        refusal = ApiError(error.status_code, message)
         return JSONResponse(refusal.body, error.status_code, {**(error.headers or {})})
+
+    @app.exception_handler(Exception)
+    async def fault(_http: HttpRequest, error: Exception) -> JSONResponse:
+        refusal = ApiError(500, first_line(error), "server_error", code="failed")
+        return JSONResponse(refusal.body, 500, refusal.headers)
 
     return app
 
@@ -190,19 +197,20 @@ async def _respond(
 ) -> Response:
     _check_model(asked.model, served.name)
     context_length = served.engine.model.config.context_length
-    request = asked.request(prompt, served.options, context_length, strip=chat)
+    prompt_tokens = context_length  # of a text that is too long to be encoded, at least
     try:
+        request = asked.request(prompt, served.options, context_length, strip=chat)
+        prompt_tokens = len(request.prompt)
         answer = Answer(served.engine, request)
     except FullError as error:
         raise full_error(str(error)) from error
     except ClosingError as error:
         raise closing_error(str(error)) from error
     except InputError as error:
-        long = len(request.prompt) >= context_length
-        code = "context_length_exceeded" if long else None
+        code = "context_length_exceeded" if prompt_tokens >= context_length else None
         param = "messages" if chat else "prompt"
         raise ApiError(400, str(error), code=code, param=param) from error
-    shape = Shape(served.name, len(request.prompt), chat)
+    shape = Shape(served.name, prompt_tokens, chat)
     streamed = False
     try:
         if asked.stream:  # what goes wrong before the first piece still gets a status of its own
@@ -221,7 +229,7 @@ async def _unless_gone(http: HttpRequest, wanted: Coroutine[Any, Any, T]) -> T:
     try:
         await asyncio.wait({task, gone}, return_when=asyncio.FIRST_COMPLETED)
         if not task.done():
-            raise _gone_error()
+            raise gone_error()
         return task.result()
     finally:
         task.cancel()
@@ -233,57 +241,7 @@ async def _gone(http: HttpRequest) -> None:
         pass
 
 
-def _gone_error() -> ApiError:
-    return ApiError(499, "the client has gone", code="cancelled")
-
-
-async def _read(http: HttpRequest, kind: type[A]) -> A:
-    """The request's body, checked.
-
-    Raises:
-        ApiError: too long, no JSON, or not what this takes; names every fault.
-    """
-    if http.headers.get("content-type", "").partition(";")[0].strip() != "application/json":
-        raise ApiError(400, "the body is not declared as JSON; send Content-Type: application/json")
-    body = bytearray()
-    try:
-        async for chunk in http.stream():
-            body += chunk
-            if len(body) > LONGEST_BODY:
-                raise ApiError(413, f"the request is longer than {LONGEST_BODY:,} bytes")
-    except ClientDisconnect:
-        raise _gone_error() from None
-    try:
-        return kind.model_validate(json.loads(body))
-    except ValidationError as error:
-        faults: dict[str, str] = {}
-        for fault in error.errors():  # the first of each place: of a union there are several
-            place = ".".join(str(part) for part in fault["loc"][:3]) or "body"
-            unknown = fault["type"] == "extra_forbidden"
-            faults.setdefault(place, "no such option" if unknown else fault["msg"].lower())
-        message = "; ".join(f"{place}: {what}" for place, what in faults.items())
-        raise ApiError(400, message, param=next(iter(faults))) from error
-    except (ValueError, RecursionError) as error:
-        raise ApiError(400, f"the body is no JSON: {error}") from error
-
-
 def _check_model(wanted: str | None, served: str) -> None:
     if wanted not in (None, served):
         message = f"there is no model {wanted!r} here; ask for {served!r}"
         raise ApiError(404, message, code="model_not_found", param="model")
-
-
-def _check_key(http: HttpRequest, key: str) -> None:
-    scheme, _, given = http.headers.get("authorization", "").partition(" ")
-    right = hmac.compare_digest(given.strip().encode("utf-8"), key.encode("utf-8"))
-    if scheme.lower() != "bearer" or not right:
-        message = "a key is required and this is not it; send Authorization: Bearer KEY"
-        raise ApiError(401, message, "authentication_error", code="invalid_api_key")
-
-
-def _check_host(http: HttpRequest) -> None:
-    host = http.headers.get("host", "")
-    name = host.rpartition(":")[0] if host.rpartition(":")[2].isdigit() else host
-    if name.lower() not in LOOPBACK_NAMES:
-        message = f"{host!r} is no name of this machine's loopback; ask http://127.0.0.1 instead"
-        raise ApiError(403, message, "permission_error")

@@ -16,9 +16,16 @@ from __future__ import annotations
 import secrets
 from collections.abc import Iterator, Sequence
 from itertools import groupby
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    FailFast,
+    Field,
+    field_validator,
+    model_validator,
+)
 
 from twolevers.data.prompt import Entry, PromptStyle, Turn
 from twolevers.data.tokenizer import get_tokenizer
@@ -30,11 +37,13 @@ LONGEST_TOKEN = 128
 """Characters of the longest token of GPT-2's vocabulary: a text that is longer than so many times
 the context does not fit, whatever it says."""
 LONGEST_STOP = 1000
+LONGEST_SHOWN = 60
+"""Characters of a value that an error repeats."""
 NEUTRAL: dict[str, tuple[Any, ...]] = {
     "n": (1,),
     "best_of": (1,),
     "logprobs": (False,),
-    "top_logprobs": (),
+    "top_logprobs": (0,),
     "echo": (False,),
     "suffix": ("",),
     "presence_penalty": (0,),
@@ -48,7 +57,15 @@ NEUTRAL: dict[str, tuple[Any, ...]] = {
     "modalities": (["text"],),
 }
 """Options that cannot be had, with what they may say nevertheless."""
-IGNORED = {"user", "metadata", "store", "service_tier", "parallel_tool_calls", "safety_identifier"}
+IGNORED = {
+    "user",
+    "metadata",
+    "store",
+    "service_tier",
+    "parallel_tool_calls",
+    "safety_identifier",
+    "prompt_cache_key",
+}
 """Say nothing about the answer."""
 
 
@@ -67,7 +84,7 @@ class Asked(BaseModel):
     model: str | None = None
     max_tokens: int | None = Field(None, ge=1)
     temperature: float | None = Field(None, ge=0, le=2)
-    top_p: float | None = Field(None, gt=0, le=1)
+    top_p: float | None = Field(None, ge=0, le=1)  # 0: the likeliest alone
     top_k: int | None = Field(None, ge=1)
     seed: int | None = None
     stop: str | list[str] | None = None
@@ -80,11 +97,15 @@ class Asked(BaseModel):
         if not isinstance(data, dict):
             return data
         left = {name: value for name, value in data.items() if name not in IGNORED}
+        problems = []
         for name, neutral in NEUTRAL.items():
             value = left.pop(name, None)
             if value is not None and not any(_same(value, other) for other in neutral):
-                way_out = f"say {neutral[0]!r}, or leave it out" if neutral else "leave it out"
-                raise InputError(Problem(name, value, "is not supported here", way_out))
+                way_out = f"say {neutral[0]!r}, or leave it out"
+                shown = value if len(repr(value)) <= LONGEST_SHOWN else None
+                problems.append(Problem(name, shown, "is not supported here", way_out))
+        if problems:
+            raise InputError(problems)
         return left
 
     @field_validator("stop")
@@ -111,7 +132,7 @@ class Asked(BaseModel):
         Raises:
             InputError: a text far too long to be worth encoding.
         """
-        if len(text) > context_length * LONGEST_TOKEN:
+        if isinstance(text, str) and len(text) > context_length * LONGEST_TOKEN:
             what = f"has {len(text):,} characters, the model sees {context_length:,} tokens at once"
             raise InputError(Problem("prompt", None, what, "shorten it"))
         told = {
@@ -134,26 +155,21 @@ class Asked(BaseModel):
 class CompletionAsked(Asked):
     """`POST /v1/completions`."""
 
-    prompt: str | list[int] | list[str] | list[list[int]]
+    prompt: str | list[int]
+    """A text or token ids, also as a list of one of them."""
 
-    @property
-    def only_prompt(self) -> str | list[int]:
-        """The one prompt, a text or token ids.
-
-        Raises:
-            InputError: there are several, or none.
-        """
-        if isinstance(self.prompt, str):
-            return self.prompt
-        if not self.prompt:
-            return ""
-        if isinstance(self.prompt[0], int):
-            return self.prompt
-        if len(self.prompt) > 1:
-            what = f"holds {len(self.prompt)} prompts, one is answered a request"
-            way_out = "send a request for each, all at once: they are answered together"
-            raise InputError(Problem("prompt", None, what, way_out))
-        return self.prompt[0]
+    @field_validator("prompt", mode="before")
+    @classmethod
+    def _the_only_one(cls, prompt: Any) -> Any:
+        if isinstance(prompt, list) and prompt and isinstance(prompt[0], str | list):
+            if len(prompt) > 1:
+                what = f"holds {len(prompt):,} prompts, one is answered a request"
+                way_out = "send a request for each, all at once: they are answered together"
+                raise InputError(Problem("prompt", None, what, way_out))
+            prompt = prompt[0]
+        if isinstance(prompt, list) and any(type(token) is not int for token in prompt):
+            raise ValueError("token ids are whole numbers")
+        return prompt
 
 
 class TextPart(BaseModel):
@@ -183,7 +199,7 @@ class Message(BaseModel):
 class ChatAsked(Asked):
     """`POST /v1/chat/completions`."""
 
-    messages: list[Message] = Field(min_length=1)
+    messages: Annotated[list[Message], Field(min_length=1), FailFast()]
     max_completion_tokens: int | None = Field(None, ge=1)
 
     def prompt(self, style: PromptStyle) -> str:
@@ -209,12 +225,12 @@ def entry_of(messages: Sequence[Message]) -> Entry:
         raise InputError(
             Problem("messages: role of the last", last.role, "nothing to answer", "end with a user")
         )
-    instruction, *inputs = last.parts or [""]
-    if not instruction.strip():
+    instruction, *inputs = [text for text in last.parts if text.strip()] or [""]
+    if not instruction:
         raise InputError(Problem("messages: the last", None, "is empty", "say what to do"))
     return Entry(
         instruction=instruction,
-        input="\n\n".join(text for text in inputs if text.strip()),
+        input="\n\n".join(inputs),
         output="",
         earlier=tuple(_turns(earlier)),
     )

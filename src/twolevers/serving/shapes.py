@@ -51,8 +51,12 @@ def cut_error(reason: Reason, message: str) -> ApiError:
     if reason == "closing":
         return closing_error(message)
     if reason == "cancelled":
-        return ApiError(499, message, code="cancelled")
+        return gone_error(message)
     return ApiError(500, message, "server_error", code="failed")
+
+
+def gone_error(message: str = "the client has gone") -> ApiError:
+    return ApiError(499, message, code="cancelled")
 
 
 def full_error(message: str) -> ApiError:

@@ -50,8 +50,15 @@ class Chat:
             text = line.strip()
             if text in ("/quit", "/exit"):
                 return
-            if text:
-                self._take(text)
+            try:
+                if text:
+                    self._take(text)
+            except KeyboardInterrupt:
+                if not self._typed:
+                    raise
+                self._say(" … cut")
+            except TwoleversError as error:
+                self._say(str(error))
 
     def close(self) -> None:
         for model in self._models.values():
@@ -66,28 +73,25 @@ class Chat:
         elif command == "/input":
             self._input = rest.strip()
         elif command == "/base":
-            self._base = not self._base
-            try:
-                self._say(f"now asking {self.model.name}")
-            except TwoleversError as error:  # there is no base to a folder, or none to be had
-                self._base = not self._base
-                self._say(str(error))
+            self._change()
         else:
             self._say(f"there is no {command}; /help says what there is")
+
+    def _change(self) -> None:
+        self._base = not self._base
+        try:
+            name = self.model.name
+        except BaseException:  # there is no base to a folder, or none to be had; Ctrl-C
+            self._base = not self._base
+            raise
+        self._say(f"now asking {name}")
 
     def _answer(self, instruction: str) -> None:
         entry = Entry(instruction, self._input, output="")
         self._input = ""
-        try:
-            for piece in self.model.ask(entry):
-                print(piece, end="", file=self._out, flush=True)
-            self._say("")
-        except KeyboardInterrupt:
-            if not self._typed:
-                raise
-            self._say(" … cut")
-        except TwoleversError as error:
-            self._say(str(error))
+        for piece in self.model.ask(entry):
+            print(piece, end="", file=self._out, flush=True)
+        self._say("")
 
     def _say(self, text: str) -> None:
         print(text, file=self._out, flush=True)
