@@ -134,10 +134,12 @@ def _write_gguf(gguf: Any, model: GPT2, file: Path, name: str) -> None:
         theirs = names.get_name(PREFIX + ours, try_suffixes=(".weight", ".bias"))
         # (out, in), as nn.Linear has it and as GGUF wants it.
         writer.add_tensor(theirs, tensor.float().contiguous().numpy())
-    writer.write_header_to_file()
-    writer.write_kv_data_to_file()
-    writer.write_tensors_to_file()
-    writer.close()
+    try:
+        writer.write_header_to_file()
+        writer.write_kv_data_to_file()
+        writer.write_tensors_to_file()
+    finally:
+        writer.close()
 
 
 def _add_sizes(gguf: Any, writer: Any, config: GPT2Config) -> None:
