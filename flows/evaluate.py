@@ -23,7 +23,7 @@ from tasks.progress import run_warning
 from tasks.slot import device_slot
 from tasks.tags import untagged_stages
 from tasks.tokenise import tokenise
-from twolevers.errors import RunStopped
+from twolevers.errors import RunStopped, TwoleversError
 from twolevers.evaluation.judge_options import JudgeOptions, check_options
 from twolevers.options import FROM_SETTINGS, DataOptions, GenerationOptions, Precision
 from twolevers.records import DatasetFile, FineTuneRun, TokenisedData, WeightsFolder
@@ -92,9 +92,15 @@ def _stages(run: FineTuneRun, evaluated: Evaluated, judge: JudgeOptions | None) 
     with device_slot(run):
         answers = generate(run, evaluated.role, model.path, data)
         scores = score(run, model.path, data, answers)
-    judged = ask_judge(run, answers, judge) if judge else None
+    judged, failed = None, None
+    try:
+        judged = ask_judge(run, answers, judge) if judge else None
+    except TwoleversError as error:  # the scores that need no judge are kept
+        failed = error
     evaluation = report_evaluation(run, evaluated, dataset, data, answers, scores, judged)
     show_evaluation(evaluation)
+    if failed:
+        raise failed
     return evaluation
 
 

@@ -72,24 +72,19 @@ def _progress() -> Iterator[Progress]:
 
 def _of_one(run: RunInfo, asked: str) -> dict[str, list[Answer]]:
     """Both models' answers; of an evaluation those of its one model."""
-    roles = [role for role in ("base", "tuned") if _file(run, role)]
-    return {role: _answers(run, role, asked) for role in roles or ["tuned"]}
+    roles = [role for role in ("base", "tuned") if _file(run, role)] or ["tuned"]
+    sets = [_answers(run, role, asked) for role in roles]
+    return dict(zip(roles, _in_common(*sets) if len(sets) == 2 else sets, strict=True))
 
 
 def _of_two(found: Sequence[RunInfo], asked: Sequence[str]) -> dict[str, list[Answer]]:
-    """The tuned answers of both to the entries that both were asked."""
+    """The answers of both to the entries that both were asked."""
     ids = [str(run.run_id)[:8] for run in found]
     if found[0].run_id == found[1].run_id:
         raise InputError(Problem("--run", asked[1], "is the same run twice", "name another run"))
-    first, second = (_answers(run, "tuned", name) for run, name in zip(found, asked, strict=True))
-    of_entry: dict[tuple[str, str, str], list[Answer]] = defaultdict(list)
-    for answer in second:
-        of_entry[answer.instruction, answer.input, answer.output].append(answer)
-    pairs = []
-    for answer in first:
-        if same := of_entry[answer.instruction, answer.input, answer.output]:
-            pairs.append((answer, same.pop(0)))
-    if not pairs:
+    both = [_answers(run, _role(run), name) for run, name in zip(found, asked, strict=True)]
+    first, second = _in_common(*both)
+    if not first:
         raise InputError(
             Problem(
                 "--run",
@@ -98,13 +93,31 @@ def _of_two(found: Sequence[RunInfo], asked: Sequence[str]) -> dict[str, list[An
                 "judge each alone, or evaluate both on the same data: twolevers evaluate",
             )
         )
+    return {ids[0]: first, ids[1]: second}
+
+
+def _role(run: RunInfo) -> str:
+    """Whose answers a run is about: an evaluation may be of a bare model."""
+    bare = run.tags.get(names.KIND) == names.EVALUATION and _file(run, "base")
+    return "base" if bare else "tuned"
+
+
+def _in_common(first: list[Answer], second: list[Answer]) -> tuple[list[Answer], list[Answer]]:
+    """Both answers to each entry that both have, in the order of the first."""
+    of_entry: dict[tuple[str, str, str], list[Answer]] = defaultdict(list)
+    for answer in second:
+        of_entry[answer.instruction, answer.input, answer.output].append(answer)
+    pairs = []
+    for answer in first:
+        if same := of_entry[answer.instruction, answer.input, answer.output]:
+            pairs.append((answer, same.pop(0)))
     if len(pairs) < max(len(first), len(second)):
         errors.print(
-            f"{len(pairs):,} entries are common to both runs, of {len(first):,} and "
+            f"{len(pairs):,} entries are common to both, of {len(first):,} and "
             f"{len(second):,}; the others are left out.",
             style="dim",
         )
-    return {ids[0]: [one for one, _ in pairs], ids[1]: [two for _, two in pairs]}
+    return [one for one, _ in pairs], [two for _, two in pairs]
 
 
 def _answers(run: RunInfo, role: str, asked: str) -> list[Answer]:

@@ -118,6 +118,25 @@ def test_two_runs(
     assert "1, neither 5 (of which 0 changed with the order)" in " ".join(out.split())
 
 
+def test_a_bare_models_evaluation_against_a_run(
+    runs: tuple[Home, list[str]], server: JudgeServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It has answers of the base model alone, one entry of which the run was not asked."""
+    home, (one, _, _) = runs
+    with open_run(home=home, settings=Settings(), name="bare", kind="evaluation") as tracker:
+        tracker.folder.mkdir(parents=True, exist_ok=True)
+        write_answers_of(tracker.folder, "base")
+        file = tracker.folder / "responses-base.jsonl"
+        lines = file.read_text(encoding="utf-8").splitlines()
+        other = json.dumps(json.loads(lines[0]) | {"instruction": "another"})
+        file.write_text("\n".join([*lines[1:], other, ""]), encoding="utf-8")
+    told = JudgeOptions(url=server.url, ask_twice=0)
+    judge([tracker.run_id, one], told, as_json=True)
+    sets = json.loads(capsys.readouterr().out)["sets"]
+    assert list(sets) == [tracker.run_id[:8], one[:8]]
+    assert [of_set["num_answers"] for of_set in sets.values()] == [5, 5]
+
+
 def test_what_cannot_be_given_is_said_at_once() -> None:
     with pytest.raises(InputError) as raised:
         judge_options_from({"concurrency": "0", "judge": "llama", "judge_model": "x"})
