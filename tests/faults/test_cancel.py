@@ -65,7 +65,8 @@ def test_cancel_ends_child_processes_whose_output_is_in_the_log(
     run = servers.press_run(
         "with-child", dataset=str(small_data), training={"epochs": 200, "eval_every": 2}
     )
-    servers.wait_for_log(run, "step 4:")
+    for text in ("the child's id is", "the child complains", "step 4:"):
+        servers.wait_for_log(run, text)
     lines = servers.log(run)
     said = [line for line in lines if line.startswith("the child")]
     assert len(said) == 2, lines

@@ -126,9 +126,15 @@ class Up:
         found: dict[str, Any] = wait(f"{name}, is {self.state(flow_run)}", now, seconds)
         return found
 
-    def log(self, flow_run: str) -> str:
+    def wait_for_log(self, flow_run: str, text: str) -> None:
+        """Until a line of its log holds `text`: Prefect sends lines beside the run, and a busy
+        server shows them later than the run's state."""
         wanted = {"logs": {"flow_run_id": {"any_": [flow_run]}}, "limit": 200}
-        return "\n".join(line["message"] for line in self.ask("/logs/filter", wanted))
+
+        def is_there() -> bool:
+            return any(text in line["message"] for line in self.ask("/logs/filter", wanted))
+
+        wait(f"{text!r} in the log of {flow_run}", is_there)
 
     def started_in_a_terminal(self) -> str | None:
         """The flow run of no deployment that has sent a heartbeat."""
@@ -293,7 +299,7 @@ def test_what_crashed_and_what_was_missed_goes_on(up: Up, gone: Gone, hook: Hook
         worker.kill()
         worker.wait()
 
-    assert "Going on from step-" in up.log(gone.killed)
+    up.wait_for_log(gone.killed, "Going on from step-")
     ended = up.mlflow_run(gone.killed)
     assert (ended.run_id, ended.status) == (begun.run_id, "FINISHED")
     states = up.ask(f"/flow_run_states/?flow_run_id={gone.asleep}", method="GET")
@@ -308,7 +314,7 @@ def test_a_worse_loss_is_told(up: Up, gone: Gone, hook: Hook) -> None:
     run = up.mlflow_run(gone.missed)
     text = f"The validation loss is {run.metrics['tuned/val_loss']:.4f}, "
     assert text in told["body"]
-    assert text in up.log(gone.missed)
+    up.wait_for_log(gone.missed, text)
     assert f"Prefect: {up.prefect}/runs/flow-run/{gone.missed}\n" in told["body"]
     assert told["body"].endswith(
         f"MLflow: {up.mlflow}/#/experiments/1/runs/{run.run_id}?workflowType=machine_learning"
@@ -319,6 +325,5 @@ def test_no_log_holds_the_address_of_the_webhook(up: Up, gone: Gone, hook: Hook)
     assert hook.told
     for file in up.home.prefect.glob("*.log"):
         assert SECRET not in file.read_text(encoding="utf-8", errors="replace"), file
-    lines = up.ask("/logs/filter", {"limit": 200})
-    assert lines
+    lines = wait("lines", lambda: up.ask("/logs/filter", {"limit": 200}))
     assert not any(SECRET in line["message"] for line in lines)
