@@ -1,17 +1,21 @@
-"""The command as a user runs it: in a process of its own, with sockets open to loopback only."""
+"""The command as a user runs it: in a process of its own, with sockets open to loopback only; or,
+where no process is needed to see what is asked, in this one."""
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import subprocess
 import sys
+from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from flows import cli
 from twolevers.settings import Home, Settings
 from twolevers.tracking.queries import find_run, list_runs, read_summary
 
@@ -62,6 +66,20 @@ class Command:
 
     def json(self, *arguments: str) -> Any:
         return json.loads(self.run(*arguments, "--json"))
+
+    def run_here(self, *arguments: str, status: int = 0) -> str:
+        """What a command that starts no flow prints: without a process, which costs seconds."""
+        said, ended = io.StringIO(), 0
+        with pytest.MonkeyPatch.context() as patch, redirect_stdout(said), redirect_stderr(said):
+            patch.setenv("TWOLEVERS_HOME", str(self.home))
+            patch.chdir(self.home)
+            try:
+                with cli.clear_errors():
+                    cli.app(arguments)
+            except SystemExit as end:
+                ended = int(end.code or 0)
+        assert ended == status, said.getvalue()
+        return said.getvalue()
 
     def summary(self, run: str = "latest") -> dict[str, Any]:
         """What `twolevers show RUN --json` prints, without a process for it."""

@@ -1,4 +1,4 @@
-"""Lays the run-time table out with parameters given as JSON; prints the flow run's id."""
+"""Lays the run-time table out once an argument, parameters as JSON; prints the flow runs' ids."""
 
 from __future__ import annotations
 
@@ -9,5 +9,6 @@ import flows  # noqa: F401 - prepares the environment before Prefect is imported
 from flows.run_time_table import run_time_table
 
 if __name__ == "__main__":
-    ended = run_time_table(**json.loads(sys.argv[1]), return_state=True)
-    print(ended.state_details.flow_run_id)
+    for asked in sys.argv[1:]:
+        ended = run_time_table(**json.loads(asked), return_state=True)
+        print(ended.state_details.flow_run_id)

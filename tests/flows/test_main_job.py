@@ -28,7 +28,8 @@ def done(tmp_path_factory: pytest.TempPathFactory) -> tuple[Command, str]:
 
 @pytest.fixture(scope="module")
 def summary(done: tuple[Command, str]) -> dict[str, Any]:
-    return done[0].json("show")
+    summary: dict[str, Any] = json.loads(done[0].run_here("show", "--json"))
+    return summary
 
 
 def test_nano_learns_the_task(summary: dict[str, Any]) -> None:
@@ -145,13 +146,13 @@ def test_generate_answers(done: tuple[Command, str]) -> None:
     command, _ = done
     tuned = command.run("generate", "--run", "latest", 'What is the opposite of "full"?')
     question = ('What is the opposite of "full"?', "--max-new-tokens", "20")
-    base = command.run("generate", "--base", *question)
+    base = command.run_here("generate", "--base", *question)
     assert 0 < len(tuned.strip()) < 100
     assert tuned != base
 
 
 def test_runs_are_listed(done: tuple[Command, str], summary: dict[str, Any]) -> None:
-    [run] = done[0].json("runs")
+    [run] = json.loads(done[0].run_here("runs", "--json"))
     assert run["run_id"] == summary["mlflow_run_id"]
     assert run["status"] == "FINISHED"
     assert run["exact_match_tuned"] == pytest.approx(summary["tuned"]["exact_match"])
@@ -169,6 +170,6 @@ def test_run_can_be_named(done: tuple[Command, str], summary: dict[str, Any], fo
 
 
 def test_finished_run_is_not_resumed_silently(done: tuple[Command, str]) -> None:
-    message = done[0].run("fine-tune", "--resume", "latest", status=2)
+    message = done[0].run_here("fine-tune", "--resume", "latest", status=2)
     assert "has finished" in message
     assert "--weights" in message

@@ -1,10 +1,14 @@
-"""What a run leaves in Prefect's UI: read over the API, as the UI reads it."""
+"""One small run: what it leaves in Prefect's UI, read over the API, as the UI reads it; and the
+same once more: by `rerun`, and stopped and continued."""
 
 from __future__ import annotations
 
 import base64
+import hashlib
 import json
 import os
+import signal
+import subprocess
 import threading
 import time
 from collections.abc import Iterator
@@ -25,6 +29,7 @@ from twolevers.tracking.queries import find_run
 
 RERUN = Path(__file__).parent / "rerun_script.py"
 UI = "http://127.0.0.1:4200"
+RECIPE = ("--epochs", "2", "--eval-every", "2", "--dropout", "0.1", "--max-new-tokens", "4")
 
 
 class Healthy(BaseHTTPRequestHandler):
@@ -64,7 +69,7 @@ def done(
     running = {"MLflow": Running(pid=os.getpid(), since=now(), address=mlflow_server)}
     with up_lock(home):
         write_record(home, Record(pid=os.getpid(), since=now(), running=running))
-        command.run("fine-tune", "--dataset", str(data), "--max-new-tokens", "4")
+        command.run("fine-tune", "--dataset", "small.json", *RECIPE)
     return command, read_artifacts(server, command.summary()["prefect_flow_run_id"])
 
 
@@ -166,6 +171,49 @@ def test_a_rerun_shows_the_comparison(done: tuple[Command, dict[str, Any]], serv
     assert "**identical, to the bit**" in text
     assert f"| val loss after | {loss:.6f} | {loss:.6f} | the same |" in text
     assert {"fine-tune-summary", "fine-tune-scores", "fine-tune-progress"} < {*artifacts}
+
+
+def test_a_stopped_run_ends_with_the_same_bits(done: tuple[Command, dict[str, Any]]) -> None:
+    """(What `kill -9` leaves is tested where it matters: bits in tests/training, status in
+    tests/tracking.)"""
+    command, before = done[0], done[0].statuses()
+    undisturbed = weights_hash(command)
+    process = command.start("fine-tune", "--dataset", "small.json", *RECIPE)
+    wait_for(process, "step 2:")
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=120)
+    assert process.returncode == 130, out + err
+    assert "Traceback" not in err
+    assert "twolevers fine-tune --resume " in err
+    stopped = command.summary()
+    assert stopped["status"] == "KILLED"
+    assert stopped["two_epoch_seconds"] is None
+    assert Path(stopped["checkpoint"]).name.startswith(("step-", "epoch-1"))
+    refused = command.run_here("fine-tune", "--resume", "latest", "--batch-size", "4", status=2)
+    assert "--batch-size" in refused
+    command.run("fine-tune", "--resume", stopped["mlflow_run_id"])
+    resumed = command.summary(stopped["mlflow_run_id"])
+    assert resumed["status"] == "FINISHED"
+    assert resumed["two_epoch_seconds"] is None
+    assert weights_hash(command) == undisturbed
+    assert command.statuses() == ["FINISHED", *before]
+
+
+def weights_hash(command: Command) -> str:
+    """Of the newest run's checkpoint."""
+    checkpoint = Path(command.summary()["checkpoint"])
+    return hashlib.sha256((checkpoint / "model.safetensors").read_bytes()).hexdigest()
+
+
+def wait_for(process: subprocess.Popen[str], text: str) -> str:
+    """Reads the process's output up to the line that holds `text`."""
+    assert process.stdout is not None
+    seen = ""
+    for line in process.stdout:
+        seen += line
+        if text in line:
+            return seen
+    pytest.fail(f"{text!r} never came:\n{seen}\n{process.stderr.read() if process.stderr else ''}")
 
 
 def test_a_server_that_hangs_does_not_hold_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
