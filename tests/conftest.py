@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from twolevers.settings import Home
+from twolevers.settings import Home, Settings
+from twolevers.tracking.store import open_store
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -16,6 +17,14 @@ def own_slots(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TWOLEVERS_SLOTS", str(tmp_path_factory.mktemp("slots")))
         yield
+
+
+@pytest.fixture(scope="session")
+def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A home with a tracking store: made once, then copied, which itself is a moved home."""
+    root = tmp_path_factory.mktemp("prepared")
+    open_store(Home(root), Settings(choose_model="gpt2-nano"))
+    return root
 
 
 @pytest.fixture

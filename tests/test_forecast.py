@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -184,11 +185,15 @@ def test_steps_are_real_and_time_is_kept() -> None:
     work = workload(rows, options.training, typical=6)  # type: ignore[arg-type]
     model = GPT2(TINY).initialise(1)
     before = model.wte.weight.detach().clone()
-    found = calibrate(model, work, rows, rows, options, CPU, seconds=60)  # type: ignore[arg-type]
+    long = replace(work, steps=10**6)
+    found = calibrate(model, long, rows, rows, options, CPU, seconds=60)  # type: ignore[arg-type]
     assert len(found.steps) == 5, "the first one stands alone"
     assert all(math.isfinite(seconds) and seconds > 0 for seconds in found.steps)
     assert all(seconds > 0 for seconds in found.evaluations)
     assert not torch.equal(before, model.wte.weight), "the weights were trained"
+    short = replace(work, steps=1, evaluations=1)
+    found = calibrate(model, short, rows, rows, options, CPU, seconds=60)  # type: ignore[arg-type]
+    assert len(found.steps) == 3, "a tenth of one step's time is over before"
     at_once = calibrate(model, work, rows, rows, options, CPU, seconds=0)  # type: ignore[arg-type]
     assert (at_once.first, at_once.steps) == (None, ())
     assert at_once.forward > 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -32,8 +33,9 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 @pytest.fixture
-def command(tmp_path: Path, server: str) -> Command:
-    """The command over an empty home, with the shared server."""
+def command(tmp_path: Path, server: str, prepared: Path) -> Command:
+    """The command over a home without runs, with the shared server."""
+    shutil.copytree(prepared / "mlflow", tmp_path / "mlflow")
     return Command(tmp_path, {"PREFECT_API_URL": server})
 
 

@@ -1,4 +1,4 @@
-"""A home with a prepared tracking store: made once, then copied, which itself is a moved home."""
+"""The prepared tracking store in a home of each test's own."""
 
 from __future__ import annotations
 
@@ -10,13 +10,6 @@ import pytest
 
 from twolevers.settings import Home, Settings
 from twolevers.tracking.store import Store, open_store
-
-
-@pytest.fixture(scope="session")
-def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    root = tmp_path_factory.mktemp("prepared")
-    open_store(Home(root), Settings(choose_model="gpt2-nano"))
-    return root
 
 
 @pytest.fixture

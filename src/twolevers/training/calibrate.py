@@ -25,6 +25,10 @@ from twolevers.training.workload import Batches, Workload
 
 _SHARE_OF_STEPS = 0.75
 """Of the time; the rest is for evaluations."""
+_SHARE_OF_TRAINING = 0.1
+"""Of the time that training seems to take: a short run does not wait long for its forecast."""
+_STEPS = 3
+"""Beside the first; so many are timed however short the training is."""
 _EVALUATIONS = 9
 _FRESH = 64 * 2**20
 """Bytes of memory whose first use is timed."""
@@ -102,7 +106,8 @@ def calibrate(
     device: Device,
     seconds: float,
 ) -> Calibration:
-    """Time steps of `model`, which is changed by them, and evaluations, for about `seconds`.
+    """Time steps of `model`, which is changed by them, and evaluations, for about `seconds`, or
+    less where training itself is short.
 
     As the training call does it: an evaluation that is not timed, and then steps. No step is begun
     where a forward pass shows that even the first would not end in time.
@@ -161,13 +166,14 @@ def calibrate(
     evaluate(one)
     first = timed(lambda: step(work.typical[0]))
     steps: list[float] = []
-    evaluations: list[float] = []
+    evaluations = [evaluations_of_one * timed(partial(evaluate, one))]
+    training, *_ = Calibration(forward, first, (), tuple(evaluations)).seconds(work)
+    enough = min(seconds, _SHARE_OF_TRAINING * training)
     for batches in work.typical[1:]:
-        if time.perf_counter() - started >= _SHARE_OF_STEPS * seconds:
+        spent, limit = time.perf_counter() - started, enough if len(steps) >= _STEPS else seconds
+        if spent >= _SHARE_OF_STEPS * limit:
             break
         steps.append(timed(partial(step, batches)))
-    while not evaluations or (
-        len(evaluations) < _EVALUATIONS and time.perf_counter() - started < seconds
-    ):
+    while len(evaluations) < _EVALUATIONS and time.perf_counter() - started < enough:
         evaluations.append(evaluations_of_one * timed(partial(evaluate, one)))
     return Calibration(forward, first, tuple(steps), tuple(evaluations))
