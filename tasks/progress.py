@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-
-from prefect.logging import get_run_logger
 
 from twolevers.errors import RunStopped
 from twolevers.progress import Progress
@@ -49,11 +48,19 @@ ProgressFactory = Callable[[], Progress]
 shown_by: ContextVar[ProgressFactory | None] = ContextVar("shown_by", default=None)
 
 
+def _run_logger() -> logging.LoggerAdapter[logging.Logger]:
+    # Commands show progress too, and Prefect must not be imported before its server's address is
+    # set: it reads its settings then, and would start a server of its own.
+    from prefect.logging import get_run_logger
+
+    return get_run_logger()
+
+
 def run_warning() -> Callable[[str], None]:
     """Says a warning of the run where the run can be seen, from whatever thread."""
     factory = shown_by.get()
     if factory is None:
-        return get_run_logger().warning
+        return _run_logger().warning
     shown = factory()
     return lambda text: shown.note(f"Warning: {text}")
 
@@ -89,7 +96,7 @@ class Stoppable:
 def stage_progress(stop: threading.Event | None = None) -> Iterator[Progress]:
     """Progress for one stage: what the terminal has set up, else lines in the run's log."""
     factory = shown_by.get()
-    progress = factory() if factory else LogLines(get_run_logger().info)
+    progress = factory() if factory else LogLines(_run_logger().info)
     try:
         yield Stoppable(progress, stop) if stop else progress
     finally:

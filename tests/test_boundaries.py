@@ -28,6 +28,20 @@ def test_core_imports_neither_prefect_nor_mlflow() -> None:
     assert result.stdout.strip() == "[]"
 
 
+def test_commands_do_not_import_prefect_before_its_server_is_known() -> None:
+    """It reads the server's address at import, and starts one of its own where it finds none."""
+    flows = {"classify", "evaluate", "fine_tune", "pretrain_nano", "rerun", "run_time_table"}
+    names = sorted({file.stem for file in (ROOT / "flows").glob("*.py")} - flows - {"__init__"})
+    script = "import sys, importlib\n" + "".join(
+        f"importlib.import_module('flows.{name}')\nassert 'prefect' not in sys.modules, '{name}'\n"
+        for name in names
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=120
+    )
+    assert result.returncode == 0, result.stderr
+
+
 def test_core_does_not_reach_up() -> None:
     for file in (ROOT / "src").rglob("*.py"):
         text = file.read_text(encoding="utf-8")
