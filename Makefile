@@ -44,12 +44,13 @@ chat: $(VENV)/.installed $(VENV)/.chat-installed ## base and tuned side by side,
 	@TWOLEVERS_HOME="$${TWOLEVERS_HOME:-$(CURDIR)}" exec $(BIN)/twolevers chat --web $(ARGS)
 
 # Two workers with one computing thread each keep both cores busy.
+TWO := -n 2 --dist loadfile --no-loadscope-reorder
 test: $(VENV)/.test-installed ## the tests
-	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder \
+	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest $(TWO) \
 	  --ignore tests/faults --ignore tests/browser $(ARGS)
 
 test-faults: $(VENV)/.test-installed ## what starts, stops and kills servers
-	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/faults $(ARGS)
+	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest $(TWO) tests/faults $(ARGS)
 
 test-browser: $(VENV)/.test-installed $(VENV)/.chat-installed ## what a user does in a browser
 	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/browser $(ARGS)
