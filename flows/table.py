@@ -9,6 +9,7 @@ from typing import Any, get_args
 
 import pandas as pd
 from rich.markup import escape
+from rich.padding import Padding
 from rich.table import Table
 
 from flows.compare import print_bars
@@ -237,7 +238,7 @@ def _lines(title: str, lines: Sequence[str]) -> None:
     if lines:
         console.print(f"[bold]{title}[/bold]")
         for line in lines:
-            console.print(f"  {escape(' '.join(line.split()))}")
+            console.print(Padding(escape(" ".join(line.split())), (0, 0, 0, 2)))
 
 
 def _print_published(published: PublishedTable) -> None:

@@ -79,6 +79,8 @@ def test_says_how_two_workloads_differ() -> None:
     other = fingerprint_parts(build_options({"batch_size": 4, "epochs": 1}, {}), DATA)
     assert fingerprint_differences(one, other) == ["epochs: 2, not 1", "batch_size: 8, not 4"]
     assert fingerprint_differences(one, one) == []
+    other_data = one | {"data": "0123456789abcdef" * 4}
+    assert fingerprint_differences(other_data, one)[0].startswith("data: 01234567, not ")
     spam = {"task": "spam", "epochs": 5, "cut": "keep the start"}
     assert fingerprint_differences(spam, one) == [
         "task: spam, not instructions",

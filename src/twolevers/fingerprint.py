@@ -59,12 +59,17 @@ def fingerprint_of(parts: Mapping[str, object]) -> str:
 
 def fingerprint_differences(one: dict[str, object], other: dict[str, object]) -> list[str]:
     """How two workloads differ, one line a part: `batch_size: 8, not 4`. Of two tasks only the
-    parts that both have."""
+    parts that both have; of the data's hashes the first eight digits."""
     if one.get("task") != other.get("task"):
         one = {name: part for name, part in one.items() if name in other}
         other = {name: part for name, part in other.items() if name in one}
     return [
-        f"{name}: {one.get(name)}, not {other.get(name)}"
+        f"{name}: {_shown(name, one)}, not {_shown(name, other)}"
         for name in {**one, **other}
         if one.get(name) != other.get(name)
     ]
+
+
+def _shown(name: str, parts: dict[str, object]) -> str:
+    text = str(parts.get(name))
+    return text[:8] if name == "data" else text
