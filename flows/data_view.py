@@ -12,6 +12,7 @@ from flows.terminal import console
 from flows.views import grid
 from twolevers.data.fetch import fetch_dataset
 from twolevers.data.inspect import Inspection, inspect
+from twolevers.data.values import listed
 from twolevers.environment import writable_home
 from twolevers.files import write_output
 from twolevers.options import build_options
@@ -34,7 +35,7 @@ def show_data(given: dict[str, Any], html: Path | None, as_json: bool) -> bool:
     dataset = fetch_dataset(options.dataset, writable_home(), Silent())
     found = inspect(dataset, options.data, seed=options.training.seed, progress=Silent())
     if html is not None:
-        write_output(html, data_html(found))
+        write_output(html, data_html(found), "--html")
     if as_json:
         print(json.dumps(found.as_dict(), indent=2, ensure_ascii=False))
     else:
@@ -45,7 +46,9 @@ def show_data(given: dict[str, Any], html: Path | None, as_json: bool) -> bool:
 
 
 def _print(found: Inspection) -> None:
-    console.print(grid({"data set": found.dataset, "shape": found.shape, **figures(found)}))
+    about = {"data set": found.dataset, "shape": found.shape}
+    about |= {"not read": listed(found.unread)} if found.unread else {}
+    console.print(grid(about | figures(found)))
     console.print(_lengths(found))
     console.print(_scripts(found))
     lines = list(findings(found)) or ["Nothing repeats, nothing is cut, nothing is missing."]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+import warnings
 
 from twolevers.errors import InputError, Problem
 from twolevers.settings import Home
@@ -30,6 +31,8 @@ def prepare_environment(home: Home | None = None) -> Home:
         "MLFLOW_DISABLE_TELEMETRY": "true",
         "GIT_PYTHON_REFRESH": "quiet",  # MLflow warns where there is no git
     }
+    # Prefect can't make a home two folders deep; `writable_home` can, or says clearly why not.
+    warnings.filterwarnings("ignore", "Failed to create the Prefect home directory", UserWarning)
     for name, value in defaults.items():
         os.environ.setdefault(name, value)
     return home

@@ -67,8 +67,8 @@ def atomic_folder(path: Path) -> Iterator[Path]:
         shutil.rmtree(temporary, ignore_errors=True)
 
 
-def write_output(path: Path, content: str | bytes) -> Path:
-    """A file that the user named, text in UTF-8; whole or not there.
+def write_output(path: Path, content: str | bytes, option: str = "--output") -> Path:
+    """A file that the user named by an option, text in UTF-8; whole or not there.
 
     Raises:
         InputError: it cannot be written there.
@@ -78,7 +78,7 @@ def write_output(path: Path, content: str | bytes) -> Path:
             temporary.write_bytes(content.encode("utf-8") if isinstance(content, str) else content)
     except OSError as error:
         raise InputError(
-            Problem("--output", str(path), f"cannot be written ({error.strerror})", "name another")
+            Problem(option, str(path), f"cannot be written ({error.strerror})", "name another")
         ) from error
     return path
 

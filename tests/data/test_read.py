@@ -167,7 +167,7 @@ def test_a_row_is_an_entry_or_has_a_fault(tmp_path: Path) -> None:
 
 
 def test_twenty_rows_are_named_and_all_counted(tmp_path: Path) -> None:
-    lines = refuse(tmp_path, json.dumps([{"instruction": "a"}] * 50)).splitlines()
+    lines = refuse(tmp_path, json.dumps([{"instruction": "a", "output": ""}] * 50)).splitlines()
     assert len(lines) == 21
     assert "30 more rows are no entries (50 in all)" in lines[-1]
 
@@ -199,9 +199,9 @@ def test_broken_csv_rows_are_numbered(tmp_path: Path) -> None:
         ("\ufeff \n\n", "the file is empty"),
         ('{"version": 1, "data": [{}]}', "save the list under 'data' alone"),
         ('[{"instruction": "a", "output": "b", "output": "c"}]', "'output': this key stands twice"),
-        ('[{"instruction": NaN, "output": "b"}]', "instruction is a number"),
+        ('[{"instruction": NaN, "output": "b"}]', "instruction is NaN"),
         ("instruction,result\na,b\n", "column 'output': is missing; the columns are"),
-        ("Instruction,Output\na,b\n", '--map "instruction=Instruction output=Output"'),
+        ("Task,Output\na,b\n", 'say which it is: --map "instruction=COLUMN"'),
         ("instruction,output,output\na,b,c\n", "column 'output': stands twice"),
         ('instruction,output\na,"b\nc,d\n', "line 2: no valid CSV in the row that begins here"),
         ('instruction,output\na,"b\nc,"d\n', "line 2: no valid CSV in the row that begins here"),

@@ -179,11 +179,61 @@ def test_columns_that_leave_it_open_or_say_nothing(tmp_path: Path, form: str) ->
         ({"prompt": "a", "rejected": "b"}, '--map "instruction=prompt output=COLUMN"'),
         ({"text": "a", "role": "prompter", "parent_id": "1"}, "hold one message a row"),
         ({f"c{i}": "x" for i in range(30)} | {"query": "x"}, "'c19', 11 more: not Alpaca's"),
-        ({"Prompt": "a", "Answer": "b"}, '--map "instruction=Prompt output=Answer"'),
+        ({"My Task": "a", "Answer": "b"}, '--map "instruction=COLUMN output=Answer"'),
+        ({"task": "a", "input": "b", "output": "c"}, "column 'instruction': is missing"),
     ):
         with pytest.raises(InputError) as caught:
             entries_of(write(tmp_path, [row], form))
         assert message in str(caught.value)
+
+
+@pytest.mark.parametrize("form", ["json", "csv"])
+def test_names_however_they_are_written(tmp_path: Path, form: str) -> None:
+    kurz = (("system", "Kurz."),)
+    row: dict[str, Any]
+    for row, shape, entry in (
+        (
+            {"Instruction": "a", "Input": "c", "Output": "b"},
+            "pairs (instruction=Instruction, input=Input, output=Output)",
+            Entry("a", "c", "b"),
+        ),
+        ({"QUESTION": "a", " answer": "b"}, "pairs (instruction=QUESTION", Entry("a", "", "b")),
+        ({"Output": "x", "instruction": "a", "output": "b"}, "alpaca", Entry("a", "", "b")),
+        ({"Text": "a"}, "text (text=Text)", Entry("", "", "a")),
+        ({"Messages": CHAT}, "chat (messages=Messages)", CHAT_ENTRY),
+        # Where nothing else could be the prompt, the input is.
+        ({"id": "7", "input": "a", "output": "b"}, "pairs (instruction=in", Entry("a", "", "b")),
+        ({"instruction": "a", "context": "c", "output": "b"}, "alpaca (", Entry("a", "c", "b")),
+        (  # OpenOrca's
+            {"system_prompt": "Kurz.", "question": "a", "response": "b"},
+            "pairs (instruction=question, output=response, system=system_prompt)",
+            Entry("a", "", "b", "", kurz),
+        ),
+    ):
+        found = entries_of(write(tmp_path, [row, row], form))
+        assert found[0].startswith(shape)
+        assert found[1] == [entry, entry]
+
+
+def test_a_map_beside_columns_that_are_known(tmp_path: Path) -> None:
+    path = write(tmp_path, [{"instruction": "a", "input": "c", "output": "b"}], "csv")
+    for mapping in ("instruction=output", "output=instruction", "input=output"):
+        with pytest.raises(InputError, match="and output are the same column"):
+            entries_of(path, mapping)
+    assert entries_of(path, "instruction=input")[1] == [Entry("c", "", "b")], "not twice"
+    path = write(tmp_path, [{"My Task": "a", "reply": "b"}], "csv")
+    with pytest.raises(InputError, match=r"'task': is not there.*'My Task', 'reply'"):
+        entries_of(path, "instruction=task output=reply")
+    with pytest.raises(InputError, match='output=COLUMN", "messages=COLUMN" for chats'):
+        entries_of(write(tmp_path, [{"c1": "a", "c2": "b"}]))
+    with pytest.raises(InputError, match="quote a name that has spaces"):
+        entries_of(path, "instruction=My Task output=reply")
+
+
+@pytest.mark.parametrize("form", ["jsonl", "csv", "parquet"])
+def test_columns_that_are_not_read_are_known(tmp_path: Path, form: str) -> None:
+    row = {"id": "1", "question": "a", "answer": "b", "kind": "k", "label": "x"}
+    assert Entries(write(tmp_path, [row], form), {}).unread == ["id", "label"]
 
 
 def test_a_column_that_stands_twice(tmp_path: Path) -> None:
@@ -286,6 +336,12 @@ def test_faults_of_pairs_and_text_have_their_columns(tmp_path: Path) -> None:
     assert "row 2: answer is null" in text
     assert "row 3 3: question is a number" in text
     assert "row 3: has no answer; its keys are 'question'" in text
+    nothing = '[{"question": "a", "answer": "b"}, {"question": "a", "answer": NaN}, {"x": "y"}]'
+    (path := tmp_path / "x.json").write_text(nothing, encoding="utf-8")
+    with pytest.raises(InputError) as caught:
+        entries_of(path)
+    assert "row 2: answer is NaN" in str(caught.value)
+    assert "row 3: has no question and no answer; its keys are 'x'" in str(caught.value)
     with pytest.raises(InputError, match=r"row 2 '': text is empty"):
         entries_of(write(tmp_path, [{"text": "a"}, {"text": ""}], "csv"))
 

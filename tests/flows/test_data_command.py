@@ -42,6 +42,19 @@ def test_a_data_set_for_people_programs_and_as_a_page(pairs: Path, tmp_path: Pat
     assert json.loads(mapped)["shape"] == "pairs (instruction=answer, output=question)"
 
 
+def test_columns_that_are_not_read_and_a_page_that_cannot_be_written(
+    pairs: Path, tmp_path: Path
+) -> None:
+    rows = [{"id": "1", "[red]": "x", **row} for row in ROWS]
+    pairs.write_text(json.dumps(rows), encoding="utf-8")
+    text = " ".join(twolevers("data", pairs, "--html", tmp_path / "page.html").split())
+    assert "not read 'id', '[red]'" in text
+    page = Page((tmp_path / "page.html").read_text(encoding="utf-8")).text
+    assert "columns that are not read: 'id', '[red]'" in page
+    with pytest.raises(InputError, match=r"^--html .*cannot be written"):
+        twolevers("data", pairs, "--html", pairs / "page.html")
+
+
 def test_what_a_run_would_refuse_ends_with_1(pairs: Path) -> None:
     rows = [*ROWS[:36], ROWS[0], *ROWS[37:]]
     pairs.write_text(json.dumps(rows), encoding="utf-8")

@@ -47,11 +47,12 @@ class Format(NamedTuple):
     quoted: bool = True
 
 
-def recognise(path: Path, names: Collection[str]) -> Format:
+def recognise(path: Path, names: Collection[str], *, has_columns: bool = False) -> Format:
     """The format of a file.
 
     Args:
         names: fields of entries, by which a CSV's header is told from other text.
+        has_columns: whether its columns are known to be named by others than these.
 
     Raises:
         InputError: it is none of the four, empty, not UTF-8, or cannot be opened.
@@ -67,7 +68,7 @@ def recognise(path: Path, names: Collection[str]) -> Format:
         if start.startswith(b"PAR1"):
             return Format("parquet")
         refuse_foreign(path, start)
-        return _text_format(path, _check_text(path), names)
+        return _text_format(path, _check_text(path), names, has_columns)
     except OSError as error:
         reason = error.strerror or str(error)
         raise InputError(
@@ -161,7 +162,7 @@ def _check_text(path: Path) -> str:
     raise InputError(Problem(path.name, None, "the file is empty", _TAKEN))
 
 
-def _text_format(path: Path, line: str, names: Collection[str]) -> Format:
+def _text_format(path: Path, line: str, names: Collection[str], has_columns: bool) -> Format:
     if line[0] == "[":
         return Format("json")
     if line[0] == "{":
@@ -176,6 +177,8 @@ def _text_format(path: Path, line: str, names: Collection[str]) -> Format:
         mark: sum(name.strip().lower() in known for name in header)
         for mark, header in headers.items()
     }
+    if has_columns and not any(found.values()):
+        found = {mark: len(header) - 1 for mark, header in headers.items()}
     if any(found.values()):
         delimiter = max(found, key=lambda mark: found[mark])
         quoted = True

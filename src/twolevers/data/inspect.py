@@ -70,6 +70,8 @@ class Inspection:
     dataset: str
     data_sha256: str
     shape: str
+    unread: list[str]
+    """Columns that nothing is taken from."""
     prompt_style: str
     loss_on: str
     max_length: int
@@ -186,6 +188,7 @@ class _Rows:
             dataset=dataset.name,
             data_sha256=dataset.sha256,
             shape=str(self.entries.shape),
+            unread=self.entries.unread,
             prompt_style=options.prompt_style,
             loss_on=options.loss_on,
             max_length=options.max_length,

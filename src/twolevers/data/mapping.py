@@ -19,6 +19,8 @@ FIELDS = ("instruction", "input", "output", "kind", "system", "messages", "text"
 
 _WAY_OUT = 'write it as "instruction=question output=answer"; the fields are ' + ", ".join(FIELDS)
 
+_QUOTED = "input='my notes'"
+
 
 def parse_map(text: str | None) -> dict[str, str]:
     """Field to column or template, sorted by field; empty where nothing is mapped.
@@ -45,7 +47,8 @@ def parse_map(text: str | None) -> dict[str, str]:
         else:
             what = "" if _columns(column) else "is no template: its braces name no columns"
         if what:
-            problems.append(Problem("--map", part, what, _WAY_OUT))
+            way_out = _WAY_OUT if equals else f"{_WAY_OUT}; quote a name that has spaces: {_QUOTED}"
+            problems.append(Problem("--map", part, what, way_out))
         found[field] = column
     alone = [field for field in ("messages", "text") if field in found]
     others: list[str] = [name for name in ("instruction", "input", "output") if name in found]

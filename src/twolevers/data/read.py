@@ -39,21 +39,25 @@ class Entries:
         self.num_rows = self.num_bad = 0
         self.problems: list[Problem] = []
         """What is wrong with the first 20 rows that are no entries."""
+        columns: Sequence[str] = ()
         shape: Shape | None = None
 
-        def choose(columns: Sequence[str]) -> list[str]:
-            nonlocal shape
-            shape = find_shape(path.name, columns, mapping)
+        def choose(header: Sequence[str]) -> list[str]:
+            nonlocal columns, shape
+            columns, shape = header, find_shape(path.name, header, mapping)
             return shape.columns
 
         names = KNOWN | {*columns_of(mapping.values())}
-        found = recognise(path, names)
+        found = recognise(path, names, has_columns=bool(mapping))
         rows = READERS[found.kind](Source(path, found.delimiter, found.quoted, names, choose))
         first = list(islice(rows, _FIRST_ROWS))
         if shape is None:
             keys = (key for _, row in first if isinstance(row, dict) for key in row)
-            shape = find_shape(path.name, dict.fromkeys(keys), mapping if first else {})
+            columns = [*dict.fromkeys(keys)]
+            shape = find_shape(path.name, columns, mapping if first else {})
         self.shape: Shape = shape
+        self.unread = [*dict.fromkeys(name for name in columns if name not in shape.columns)]
+        """Columns that nothing is taken from; of JSON, those of its first 1,000 rows."""
         self._rows = chain(first, rows)
 
     def __iter__(self) -> Iterator[tuple[int, Entry]]:

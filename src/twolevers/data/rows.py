@@ -13,7 +13,7 @@ import pyarrow.csv
 import pyarrow.parquet
 
 from twolevers.data.format import SKIP_BOM
-from twolevers.data.values import RepeatedKey, listed
+from twolevers.data.values import RepeatedKey
 from twolevers.errors import InputError, Problem
 
 _BATCH_ROWS = 4096
@@ -180,22 +180,11 @@ def _needed(source: Source, names: list[str]) -> list[str]:
     """The columns to read.
 
     Raises:
-        InputError: one that is needed is missing or stands twice.
+        InputError: one that is needed stands twice.
     """
-    file, shown = source.path.name, listed(names)
     columns = source.choose(names)
     problems = [
-        Problem(
-            f"{file}, column",
-            name,
-            f"is missing; the columns are {shown}",
-            f'name it so, or say which it is: --map "{name}=COLUMN"',
-        )
-        for name in ("instruction", "output")
-        if name in columns and name not in names
-    ]
-    problems += [
-        Problem(f"{file}, column", name, "stands twice", "keep one of them")
+        Problem(f"{source.path.name}, column", name, "stands twice", "keep one of them")
         for name in columns
         if names.count(name) > 1
     ]

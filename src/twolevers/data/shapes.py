@@ -4,13 +4,14 @@
 | ----------- | ----------------------------------------------------------------------- |
 | alpaca      | `instruction` and `output`; `input` may be there                        |
 | preferences | `chosen` and `rejected`: the chosen answer is learned, the other unread  |
-| chat        | `messages` (or `conversations`): see `chat`; `system` may be there      |
+| chat        | `messages` (or `conversations`): see `chat`                              |
 | pairs       | a prompt and its answer by other names (`PROMPTS`, `ANSWERS`, `INPUTS`)  |
 | text        | `text` alone: no prompt, so that all of it carries loss                 |
 
 The prompt and the answer of pairs and preferences may be messages too: see `chat.conversation`.
 The first of these that the fields allow is taken; other names are given by `--map`, which also
-decides where several would do. `kind` (or `category`) is the kind of task in all of them, `options`
+decides where several would do. `system` (or `system_prompt`) is a system message in all but text.
+`kind` (or `category`) is the kind of task in all of them, `options`
 a list of the answers to choose from. A null, and a NaN, is as good as no field.
 """
 
@@ -32,6 +33,7 @@ from twolevers.errors import Problem
 PROMPTS = ("instruction", "prompt", "question", "query")
 ANSWERS = ("output", "response", "completion", "answer")
 INPUTS = ("input", "context")
+SYSTEMS = ("system", "system_prompt")
 CHATS = ("messages", "conversations", "conversation")
 CHOSEN, REJECTED = "chosen", "rejected"
 OPTIONS = "options"
@@ -113,6 +115,7 @@ class Shape:
         faults = [repeated(row)] if isinstance(row, RepeatedKey) else []
         row = self._filled(row)
         messages = self._messages(row)
+        missing: list[str] = []
         if messages is not None:
             faults += read_turns(messages)[1]
         for name in (name for name in self.fields if name != "kind"):
@@ -120,14 +123,24 @@ class Shape:
             needed = name in self._needed
             if messages is not None and needed:
                 continue
-            if value is None or (absent(value) and not needed):
-                faults += [_missing(column, row)] if needed else []
+            if absent(value):
+                if needed and column in row:
+                    way_out = f"fill in its {column}, or remove the row"
+                    empty = "null" if value is None else "NaN, which stands for nothing"
+                    faults.append((None, f"{column} is {empty}", way_out))
+                elif needed:
+                    missing.append(column)
             elif not isinstance(value, str):
-                what = f"{column} is {type_name(value)}, not text"
+                part = f"a column of {column!r}" if "{" in column else column
+                what = f"{part} is {type_name(value)}, not text"
                 faults.append((value, what, "give it as text, in quotation marks"))
             elif needed and not value.strip():
                 way_out = f"fill in its {column}, or remove the row"
                 faults.append((value, f"{column} is empty", way_out))
+        if missing:
+            what = f"has no {' and no '.join(missing)}; its keys are {listed(row)}"
+            way_out = f"fill in its {' and '.join(missing)}, or remove the row"
+            faults.append((None, what, way_out))
         return faults
 
     @cached_property
@@ -201,9 +214,3 @@ def _options(row: Mapping[str, Any]) -> tuple[str, ...]:
     if not (isinstance(value, list) and all(isinstance(one, str) for one in value)):
         return ()
     return tuple(whole(one) for one in value if one.strip())
-
-
-def _missing(column: str, row: Mapping[str, Any]) -> Fault:
-    keys = listed(row)
-    what = f"{column} is null" if column in row else f"has no {column}; its keys are {keys}"
-    return None, what, f"fill in its {column}, or remove the row"

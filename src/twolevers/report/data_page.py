@@ -11,6 +11,7 @@ from twolevers.data.examples import Example, examples_of
 from twolevers.data.inspect import Inspection, Pairs
 from twolevers.data.split import SPLITS, load_split
 from twolevers.data.tokenise import LEDGER_FILE
+from twolevers.data.values import listed
 from twolevers.files import read_json
 from twolevers.records import TokenisedData
 from twolevers.report.pages import render
@@ -29,7 +30,8 @@ def data_html(found: Inspection) -> str:
         "data.html",
         title=found.dataset,
         about=f"{found.shape}, SHA-256 {found.data_sha256[:16]}…, prompt style "
-        f"{found.prompt_style}, loss on {found.loss_on}",
+        f"{found.prompt_style}, loss on {found.loss_on}"
+        + (f"; columns that are not read: {listed(found.unread)}" if found.unread else ""),
         figures=figures(found),
         refusals=found.refusals,
         findings=list(findings(found)),
