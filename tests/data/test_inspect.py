@@ -128,6 +128,10 @@ def test_histogram() -> None:
     long = histogram(np.array([*range(100)] * 10 + [5000]))
     assert long["edges"] == [*range(0, 100, 10)]
     assert long["counts"] == [100] * 9 + [101], "what is longer stands in the last bin"
+    few = histogram(np.array([*range(50, 60)] * 5 + [3000, 1500]))
+    assert few["edges"][0] >= 40
+    assert max(few["edges"]) < 200, "two long rows don't press fifty into one bin"
+    assert few["counts"][-1] == 2
 
 
 def test_near_pairs_are_those_of_brute_force() -> None:
@@ -191,7 +195,11 @@ def test_tokens_by_script() -> None:
     russian = len(tokenizer.encoding.encode_ordinary("Привет"))
     assert counts["Cyrillic"].tokens == pytest.approx(russian)
     assert counts["Cyrillic"].tokens_per_character == pytest.approx(russian / 6)
-    assert script_of("7") == script_of("€") == COMMON
+    assert script_of("7") == script_of("€") == script_of("µ") == COMMON
+    # As Unicode's property Script has them, not as their names begin.
+    assert script_of("ª") == script_of("ℝ") == script_of("ⁿ") == "Latin"
+    assert (script_of("々"), script_of("ー")) == ("CJK", "Katakana")
+    assert script_of("\ufe0f") == SYMBOLS, "the selector behind an emoji"
 
 
 def test_entries_that_tokenise_badly_come_first(inspected: Any) -> None:

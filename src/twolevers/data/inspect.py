@@ -302,8 +302,9 @@ def _lengths(lengths: np.ndarray) -> dict[str, float]:
 
 def histogram(lengths: np.ndarray) -> dict[str, list[int]]:
     """Rows by their length, in bins of a round number of tokens; the last holds all that is
-    longer, so that one long row does not press the others into one bin."""
-    low, high = int(lengths.min()), int(np.percentile(lengths, 99, method="higher"))
+    longer, so that a few long rows do not press the others into one bin."""
+    low, (ninth, last) = int(lengths.min()), np.percentile(lengths, [90, 99], method="higher")
+    high = min(int(last), 3 * int(ninth))  # of few rows, the longest is the 99th percentile
     step = next((step for step in _STEPS if (high - low) / step < _MAX_BINS - 1), _STEPS[-1])
     first = low // step
     num_bins = min(high // step - first + 1, _MAX_BINS)

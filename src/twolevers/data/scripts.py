@@ -14,6 +14,16 @@ from twolevers.data.tokenizer import get_tokenizer
 
 COMMON, SYMBOLS = "digits, spaces, punctuation", "symbols, emoji"
 _UNKNOWN = 255
+_NO_SCRIPTS = {
+    "COMBINING": "combining marks",
+    "IDEOGRAPHIC": "CJK",
+    "KATAKANA-HIRAGANA": "Katakana",
+    "MICRO": COMMON,
+    "MODIFIER": COMMON,
+    "VARIATION": SYMBOLS,  # selectors, which stand behind emoji
+}
+_STYLES = {"FULLWIDTH", "HALFWIDTH", "MATHEMATICAL"}
+"""Other forms of letters, which take as many tokens as a script of their own would."""
 
 
 @dataclass(frozen=True)
@@ -73,10 +83,16 @@ class ScriptCounter:
 
 
 def script_of(character: str) -> str:
-    """`Latin`, `Cyrillic`, `CJK`: the first word of a letter's Unicode name."""
+    """`Latin`, `Cyrillic`, `CJK`: the first word of a letter's Unicode name; of one that stands
+    for another, such as `ª` or `ℝ`, that one's."""
     kind = unicodedata.category(character)
     if kind[0] in "LM":
         word = unicodedata.name(character, "OTHER").split()[0]
+        if word in _NO_SCRIPTS:
+            return _NO_SCRIPTS[word]
+        plain = unicodedata.normalize("NFKC", character)[0]
+        if plain != character and word not in _STYLES:
+            return script_of(plain)
         return word if word == "CJK" else word.capitalize()
     return SYMBOLS if kind == "So" or (kind == "Sk" and ord(character) > 0xFF) else COMMON
 
