@@ -197,7 +197,11 @@ def test_names_however_they_are_written(tmp_path: Path, form: str) -> None:
             "pairs (instruction=Instruction, input=Input, output=Output)",
             Entry("a", "c", "b"),
         ),
-        ({"QUESTION": "a", " answer": "b"}, "pairs (instruction=QUESTION", Entry("a", "", "b")),
+        (
+            {"QUESTION": "a", " answer": "b", "Category": "k"},
+            "pairs (instruction=QUESTION, output= answer, kind=Category)",
+            Entry("a", "", "b", "k"),
+        ),
         ({"Output": "x", "instruction": "a", "output": "b"}, "alpaca", Entry("a", "", "b")),
         ({"Text": "a"}, "text (text=Text)", Entry("", "", "a")),
         ({"Messages": CHAT}, "chat (messages=Messages)", CHAT_ENTRY),

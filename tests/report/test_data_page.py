@@ -58,6 +58,10 @@ def test_tokens_spell_the_row_and_its_loss(tmp_path: Path, home: Home) -> None:
         ("supervised", response.replace("\n", "⏎\n")),
         ("end", "<|endoftext|>"),
     ]
+    # Bytes are nothing to read, so the text stands beside them.
+    [text, *_] = re.findall(r'<details>.*?dir="auto">(.*?)</p></details>', html, re.DOTALL)
+    whole = f"{prompt}{response}<|endoftext|>".replace("\n", "⏎\n").replace("\u202e", r"\u202e")
+    assert unescape(text) == whole
     # Solid, dotted, boxed: in print and to whoever sees no colours.
     borders = {
         kind: re.search(rf"\.{kind} b {{[^}}]*?border[^:]*: (\S+ \w+)", html) for kind, _ in groups

@@ -11,6 +11,7 @@ from twolevers.data.shapes import (
     CHATS,
     CHOSEN,
     INPUTS,
+    KINDS,
     PROMPTS,
     REJECTED,
     SYSTEMS,
@@ -20,7 +21,7 @@ from twolevers.data.shapes import (
 from twolevers.data.values import listed
 from twolevers.errors import InputError, Problem, did_you_mean
 
-_BESIDE = {"kind", "category", "options", "id", *SYSTEMS}
+_BESIDE = {"id", "options", *KINDS, *SYSTEMS}
 """Columns that are no prompt."""
 
 
@@ -134,7 +135,10 @@ class _Search:
 
     def _shape(self, shape: ShapeName, **fields: str) -> Shape:
         system = None if shape == "text" else self._one_of("system", SYSTEMS)
+        kind = next((self.at[name] for name in KINDS if name in self.at), None)
         found = {**fields, **({"system": system} if system else {}), **self.mapping}
+        if kind and kind not in KINDS:  # as they are known, a row has either
+            found.setdefault("kind", kind)
         twice = [
             name for name in ("instruction", "input") if found.get(name) == found.get("output")
         ]

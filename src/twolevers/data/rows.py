@@ -59,9 +59,10 @@ def _json(source: Source) -> Rows:
         value = DECODER.decode(path.read_text(encoding=SKIP_BOM))
     except json.JSONDecodeError as error:
         where = f"{path.name}, line {error.lineno}, column {error.colno}"
-        raise InputError(
-            Problem(where, None, f"no valid JSON: {error.msg}", "correct it there or just before")
-        ) from None
+        what, way_out = f"no valid JSON: {error.msg}", "correct it there or just before"
+        if error.msg == "Extra data":
+            way_out = "write all entries as one list, [{…}, {…}], or one object a line, no commas"
+        raise InputError(Problem(where, None, what, way_out)) from None
     except (ValueError, RecursionError) as error:  # a number of 5,000 digits, 10,000 brackets
         raise InputError(
             Problem(path.name, None, f"no usable JSON: {error}", "give a list of entries")
@@ -75,9 +76,11 @@ def _json(source: Source) -> Rows:
 
 def wrapped(path: Path, value: dict[str, Any]) -> InputError:
     """What is said of a file that holds one object, and no row."""
-    lists = [key for key, inner in value.items() if isinstance(inner, list)]
+    lists = {key: len(inner) for key, inner in value.items() if isinstance(inner, list)}
     what = "holds one object, not a list of entries"
-    way_out = f"save the list under {lists[0]!r} alone" if lists else "give a list of entries"
+    way_out = "give a list of entries"
+    if lists:
+        way_out = f"save the list under {max(lists, key=lambda key: lists[key])!r} alone"
     return InputError(Problem(path.name, None, what, way_out))
 
 

@@ -37,6 +37,7 @@ SYSTEMS = ("system", "system_prompt")
 CHATS = ("messages", "conversations", "conversation")
 CHOSEN, REJECTED = "chosen", "rejected"
 OPTIONS = "options"
+KINDS = ("kind", "category")
 KNOWN = {*PROMPTS, *ANSWERS, *CHATS, CHOSEN, REJECTED, "text"}
 """Fields by which a shape is told."""
 
@@ -63,7 +64,7 @@ class Shape:
     @cached_property
     def columns(self) -> list[str]:
         """The columns to read."""
-        kinds = [] if "kind" in self.fields else ["kind", "category"]
+        kinds = [] if "kind" in self.fields else KINDS
         return columns_of([*self.fields.values(), *kinds, OPTIONS])
 
     @cached_property

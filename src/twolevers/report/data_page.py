@@ -7,10 +7,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from io import BytesIO
 from itertools import groupby
 
-from twolevers.data.examples import Example, examples_of
+from twolevers.data.examples import Example, examples_of, visible
 from twolevers.data.inspect import Inspection, Pairs
 from twolevers.data.split import SPLITS, load_split
 from twolevers.data.tokenise import LEDGER_FILE
+from twolevers.data.tokenizer import get_tokenizer
 from twolevers.data.values import listed
 from twolevers.files import read_json
 from twolevers.records import TokenisedData
@@ -167,9 +168,14 @@ def _most(kinds: Mapping[str, int]) -> dict[str, int]:
     return first | ({f"{len(kinds) - len(first):,} more": left} if left else {})
 
 
-def _groups(example: Example) -> tuple[Example, Iterable[tuple[str, list[str]]]]:
-    """An example, and its tokens in runs of one kind."""
-    return example, [
+def _groups(example: Example) -> tuple[Example, Iterable[tuple[str, list[str]]], str]:
+    """An example, its tokens in runs of one kind, and its text where tokens split characters:
+    their bytes are nothing to read."""
+    groups = [
         (kind, [token.text for token in tokens])
         for kind, tokens in groupby(example.tokens, key=lambda token: token.kind)
     ]
+    decode = get_tokenizer().decode
+    ids = [token.id for token in example.tokens]
+    is_split = any("\ufffd" in decode([token]) for token in ids)
+    return example, groups, visible(decode(ids)) if is_split else ""
