@@ -14,6 +14,7 @@ from twolevers.data.fetch import fetch_dataset
 from twolevers.data.inspect import Inspection, inspect
 from twolevers.data.values import listed
 from twolevers.environment import writable_home
+from twolevers.errors import InputError, Problem
 from twolevers.files import write_output
 from twolevers.options import build_options
 from twolevers.progress import Silent
@@ -33,6 +34,8 @@ def show_data(given: dict[str, Any], html: Path | None, as_json: bool) -> bool:
     """
     options = build_options(given)
     dataset = fetch_dataset(options.dataset, writable_home(), Silent())
+    if html is not None and html.exists() and html.samefile(dataset.path):
+        raise InputError(Problem("--html", str(html), "is the data set itself", "name another"))
     found = inspect(dataset, options.data, seed=options.training.seed, progress=Silent())
     if html is not None:
         write_output(html, data_html(found), "--html")

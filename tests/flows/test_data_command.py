@@ -53,6 +53,9 @@ def test_columns_that_are_not_read_and_a_page_that_cannot_be_written(
     assert "columns that are not read: 'id', '[red]'" in page
     with pytest.raises(InputError, match=r"^--html .*cannot be written"):
         twolevers("data", pairs, "--html", pairs / "page.html")
+    with pytest.raises(InputError, match="is the data set itself"):
+        twolevers("data", pairs, "--html", pairs)
+    assert json.loads(pairs.read_text(encoding="utf-8")) == rows
 
 
 def test_what_a_run_would_refuse_ends_with_1(pairs: Path) -> None:
