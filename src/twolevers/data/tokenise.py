@@ -31,7 +31,7 @@ from twolevers.progress import Progress
 from twolevers.records import DatasetFile, TokenisedData
 from twolevers.settings import Home
 
-DATA_VERSION = 4
+DATA_VERSION = 5
 """Raise it when the same data and settings come to give other files."""
 
 RECORD_FILE, LEDGER_FILE = "record.json", "ledger.json"
