@@ -162,6 +162,7 @@ def test_a_map_takes_a_template(tmp_path: Path, form: str) -> None:
         ("text='{question} {answer:x}'", "is no template"),
         ("text='{question} {}'", "is no template"),
         ("output=answr", "'answr': is not there (did you mean 'answer'?)"),
+        ("output=answer.text", "a field inside a column cannot be named"),
         ("output={answr}", "'answr': is not there (did you mean 'answer'?)"),
     ],
 )

@@ -44,7 +44,9 @@ def find_shape(file: str, columns: Collection[str], mapping: Mapping[str, str]) 
             f"{file}, column",
             name,
             f"is not there{did_you_mean(name, columns)}; the columns are {listed(columns)}",
-            "correct --map",
+            "a field inside a column cannot be named: give it a column of its own"
+            if "." in name and name.split(".")[0] in columns
+            else "correct --map",
         )
         for name in columns_of(mapping.values())
         if name not in columns
