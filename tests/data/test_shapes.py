@@ -306,6 +306,7 @@ def test_every_fault_of_a_chat_is_named(tmp_path: Path) -> None:
         {"messages": [{"role": "user", "content": "a"},
                       {"role": "assistant", "content": "b", "weight": 0}]},
         chat(("system", " ")),
+        {"messages": [{"speaker": "user", "said": "a"}]},
     ]  # fmt: skip
     with pytest.raises(InputError) as caught:
         entries_of(write(tmp_path, rows))
@@ -328,6 +329,7 @@ def test_every_fault_of_a_chat_is_named(tmp_path: Path) -> None:
         "row 12: message 2 calls a tool",
         "row 13 0: ends with an answer of weight 0",
         "row 14: has no messages",
+        "row 15: message 1 has no role; its keys are 'speaker', 'said'",
     ]
     assert [line[: len(start)] for line, start in zip(lines, expected, strict=True)] == expected
 

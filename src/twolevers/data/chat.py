@@ -121,7 +121,7 @@ def _turn(message: object) -> Turn | list[Fault]:
     faults += more
     if role == "system" and not (more or text.strip()):
         return role, ""
-    if not (more or text.strip()):
+    if not (faults or text.strip()):  # one of other keys has neither: its role says it
         faults.append((text or None, "is empty", "fill in its content, or remove it"))
     return faults or (role, whole(text))
 
