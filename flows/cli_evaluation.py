@@ -57,12 +57,22 @@ def evaluate(
             metavar="MODEL",
         ),
     ] = "latest",
+    eval_split: Annotated[
+        str,
+        typer.Option(
+            help="what of the data is scored: test, val, train or all (default: all of a --dataset "
+            "that is a file and not the run's own, the test split of any other data)",
+            metavar="TEXT",
+            show_default=False,
+        ),
+    ] = "auto",
     json: AsJson = False,
 ) -> None:
     """Score any model again, with other data or another judge, without training it.
 
-    A run's model is asked as the run asked it, on its own test split, but for what is given here.
-    A judge is asked where one of its options is given.
+    A run's model is asked as the run asked it, on its own test split, but for what is given here;
+    a file given as --dataset is scored as a whole. A judge is asked where one of its options is
+    given.
     """
     with quick_imports():
         from flows.evaluate_command import run_evaluation
@@ -70,4 +80,5 @@ def evaluate(
     names = {name for name, _ in JUDGE}
     judge = {name: value for name, value in given.items() if name in names}
     options = {name: value for name, value in given.items() if name not in names}
-    run_evaluation(model, options, judge_options_from(judge) if judge else None, json)
+    asked = judge_options_from(judge) if judge else None
+    run_evaluation(model, options, eval_split, asked, json)

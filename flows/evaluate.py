@@ -26,13 +26,9 @@ from tasks.tokenise import tokenise
 from twolevers.errors import RunStopped, TwoleversError
 from twolevers.evaluation.judge_options import JudgeOptions, check_options
 from twolevers.options import FROM_SETTINGS, DataOptions, GenerationOptions, Precision
-from twolevers.records import DatasetFile, FineTuneRun, TokenisedData, WeightsFolder
-from twolevers.tracking.evaluations import (
-    Evaluated,
-    Evaluation,
-    evaluation_run,
-    find_evaluated,
-)
+from twolevers.records import DatasetFile, EvalSplit, FineTuneRun, TokenisedData, WeightsFolder
+from twolevers.tracking.evaluated import Evaluated, find_evaluated
+from twolevers.tracking.evaluations import Evaluation, evaluation_run
 
 
 @flow(
@@ -47,19 +43,22 @@ def evaluate(
     device: Annotated[str, Option("device")] = FROM_SETTINGS,
     precision: Annotated[Precision, Option("precision")] = "auto",
     dataset: str | None = None,
+    eval_split: EvalSplit = "auto",
     weights: Annotated[str | None, Option("weights")] = None,
     data: DataOptions | None = None,
     generation: GenerationOptions | None = None,
     judge: JudgeOptions | None = None,
 ) -> Evaluation | State[Evaluation]:
-    """Score a model on the test split, without training it.
+    """Score a model, without training it.
 
     A run's model is asked as the run asked it, on the run's own data, but for what is given here.
 
     Args:
         model: Run id (of MLflow or Prefect, or a unique beginning), checkpoint folder, latest, or
             the name of a model as it is before fine-tuning.
-        dataset: Other data than the run's own; the test split of it is scored.
+        dataset: Other data than the run's own.
+        eval_split: What of the data is scored. `auto`: all of a file that is not the run's own, of
+            any other data the test split.
         data: How entries become tokens; what is not given is as the run had it.
         generation: How answers are drawn; what is not given is as the run had it.
         judge: Who scores the answers from 0 to 100; nobody where it is left out.
@@ -73,6 +72,7 @@ def evaluate(
         weights=weights,
         data=data,
         generation=generation,
+        eval_split=eval_split,
     )
     try:
         with (
@@ -90,8 +90,8 @@ def _stages(run: FineTuneRun, evaluated: Evaluated, judge: JudgeOptions | None) 
     """The stages of a fine-tuning but for the training, and the judge."""
     dataset, data, model = _fetched(run, evaluated)
     with device_slot(run):
-        answers = generate(run, evaluated.role, model.path, data)
-        scores = score(run, model.path, data, answers)
+        answers = generate(run, evaluated.role, model.path, data, evaluated.split)
+        scores = score(run, model.path, data, answers, evaluated.split)
     judged, failed = None, None
     try:
         judged = ask_judge(run, answers, judge) if judge else None
@@ -112,7 +112,8 @@ def _fetched(
         weights = fetch_weights(run.options.model, run.options.weights)
         return evaluated.dataset, evaluated.data, weights
     dataset, weights = fetch_both(run)
-    return dataset, tokenise(dataset, run.options.data, run.options.training.seed), weights
+    seed = run.options.training.seed
+    return dataset, tokenise(dataset, run.options.data, seed, evaluated.whole), weights
 
 
 if __name__ == "__main__":

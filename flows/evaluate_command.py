@@ -17,16 +17,18 @@ from twolevers.evaluation.judge_options import JudgeOptions, check_options
 from twolevers.plan import options_from
 from twolevers.report.texts import shown
 from twolevers.settings import load_settings
-from twolevers.tracking.evaluations import Evaluation, find_evaluated
+from twolevers.tracking.evaluated import find_evaluated
+from twolevers.tracking.evaluations import Evaluation, figures
 
 
 def run_evaluation(
-    model: str, given: dict[str, Any], judge: JudgeOptions | None, as_json: bool
+    model: str, given: dict[str, Any], eval_split: str, judge: JudgeOptions | None, as_json: bool
 ) -> None:
     """Run the flow and print the scores.
 
     Args:
         given: options by their flat names.
+        eval_split: what of the data is scored.
         judge: who scores the answers, where somebody is to.
 
     Raises:
@@ -42,13 +44,13 @@ def run_evaluation(
         "generation": options.generation if "generation" in options.model_fields_set else None,
     }
     judge = check_options(judge) if judge else None
-    find_evaluated(model, **arguments)
+    found = find_evaluated(model, **arguments, eval_split=eval_split)
     # A program that reads the JSON finds nothing else on standard output.
     quiet = redirect_stdout(sys.stderr) if as_json else nullcontext()
     with quiet, prefect_ready(writable_home()):
         from flows.evaluate import evaluate
 
-        evaluation = evaluate(model, **arguments, judge=judge)
+        evaluation = evaluate(model, **arguments, eval_split=found.split, judge=judge)
     if as_json:
         print(evaluation.model_dump_json(indent=2))
     else:
@@ -56,20 +58,21 @@ def run_evaluation(
 
 
 def print_evaluation(evaluation: Evaluation) -> None:
-    """Every score of the test split, and the judge's."""
+    """Every score, what it is of, and the judge's."""
     scores, judge = evaluation.scores, evaluation.judge
     console.print()
     console.rule(f"[bold]{escape(evaluation.what)}[/bold], nothing trained", align="left")
     table = Table(box=None, show_header=False, pad_edge=False)
-    figures = scores.model_dump(exclude={"role", "other", "by_kind", "num_scored"}) | scores.other
-    for name, value in figures.items():
-        table.add_row(name.replace("_", " "), shown(value))
+    for name, value in figures(scores, evaluation.split).items():
+        if name != "num_scored":
+            table.add_row("loss" if name == "all_loss" else name.replace("_", " "), shown(value))
     if judge and (mean := judge.sets[scores.role].mean):
         table.add_row(f"judge, {escape(judge.judge.model)}", f"{mean.mean:.2f}")
     console.print(table)
     lines = {
         "model": f"{evaluation.model} on {evaluation.hardware}, {evaluation.precision}",
-        "data set": f"{evaluation.dataset}, {scores.num_scored} answers",
+        "data set": evaluation.dataset,
+        "entries": _entries(evaluation),
     }
     if judge:
         of_set = judge.sets[scores.role]
@@ -79,3 +82,14 @@ def print_evaluation(evaluation: Evaluation) -> None:
         )
     lines["run"] = evaluation.mlflow_run_id
     console.print(grid(lines))
+
+
+def _entries(evaluation: Evaluation) -> str:
+    """How many were scored, of what, and what a reader must know of them."""
+    count, split = f"{evaluation.scores.num_scored:,}", evaluation.split
+    text = f"all {count}" if split == "all" else f"the {split} split, {count}"
+    if evaluation.num_dropped:
+        text += f"; {evaluation.num_dropped:,} of the data left out (see its ledger)"
+    if evaluation.num_trained_on:
+        text += f"; the run was trained on {evaluation.num_trained_on:,} of them"
+    return text

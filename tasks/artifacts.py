@@ -38,7 +38,7 @@ from twolevers.report.texts import (
 from twolevers.report.write import PICTURE_FILE
 from twolevers.run_times import RunTimes
 from twolevers.time_limit import within
-from twolevers.tracking.evaluations import Evaluation
+from twolevers.tracking.evaluations import Evaluation, figures
 from twolevers.tracking.pages import run_page
 from twolevers.tracking.rerun import Comparison
 
@@ -157,13 +157,13 @@ def show_evaluation(evaluation: Evaluation) -> None:
 
     def show() -> None:
         scores, judge = evaluation.scores, evaluation.judge
-        rows = scores.model_dump(exclude={"role", "other", "by_kind"}) | scores.other
+        rows = figures(scores, evaluation.split)
         if judge and (mean := judge.sets[scores.role].mean):
             rows["judge, 0 to 100"] = round(mean.mean, 2)
         create_table_artifact(
             [{"score": name.replace("_", " "), "value": value} for name, value in rows.items()],
             "evaluation-scores",
-            f"{evaluation.what} on {evaluation.dataset}",
+            f"{evaluation.what} on {evaluation.dataset} ({evaluation.split})",
         )
 
     best_effort("The scores cannot be shown in Prefect", show)

@@ -1,4 +1,4 @@
-"""Scores on the test split, of the base and of the tuned model by one and the same stage."""
+"""Scores on a split, of the base and of the tuned model by one and the same stage."""
 
 from __future__ import annotations
 
@@ -10,11 +10,17 @@ from tasks.caching import stage
 from twolevers.device import find_device
 from twolevers.evaluation.score import score
 from twolevers.models.catalog import find_model
-from twolevers.records import FineTuneRun, Responses, Scores, TokenisedData
+from twolevers.records import FineTuneRun, Responses, ScoredSplit, Scores, TokenisedData
 
 
 @task(task_run_name="evaluate the {responses.role} model", **stage("evaluate"))
-def evaluate(run: FineTuneRun, model: Path, data: TokenisedData, responses: Responses) -> Scores:
+def evaluate(
+    run: FineTuneRun,
+    model: Path,
+    data: TokenisedData,
+    responses: Responses,
+    split: ScoredSplit = "test",
+) -> Scores:
     """Losses and answer scores of one model."""
     options = run.options
     return score(
@@ -26,4 +32,5 @@ def evaluate(run: FineTuneRun, model: Path, data: TokenisedData, responses: Resp
         device=find_device(options.device),
         precision=options.precision,
         batch_size=options.training.batch_size,
+        split=split,
     )

@@ -7,7 +7,8 @@ from prefect import task
 from tasks.caching import stage
 from twolevers.evaluation.judge import JudgeResult
 from twolevers.records import DatasetFile, FineTuneRun, Responses, Scores, TokenisedData
-from twolevers.tracking.evaluations import Evaluated, Evaluation, note_evaluation
+from twolevers.tracking.evaluated import Evaluated
+from twolevers.tracking.evaluations import Evaluation, note_evaluation
 from twolevers.tracking.runs import track
 
 

@@ -1,4 +1,4 @@
-"""Answers to the test split, of the base and of the tuned model by one and the same stage."""
+"""Answers to a split, of the base and of the tuned model by one and the same stage."""
 
 from __future__ import annotations
 
@@ -11,11 +11,13 @@ from tasks.progress import stage_progress
 from twolevers.device import find_device
 from twolevers.generation.respond import respond
 from twolevers.models.catalog import find_model
-from twolevers.records import FineTuneRun, Responses, Role, TokenisedData
+from twolevers.records import FineTuneRun, Responses, Role, ScoredSplit, TokenisedData
 
 
 @task(task_run_name="generate with the {role} model", **stage("generate"))
-def generate(run: FineTuneRun, role: Role, model: Path, data: TokenisedData) -> Responses:
+def generate(
+    run: FineTuneRun, role: Role, model: Path, data: TokenisedData, split: ScoredSplit = "test"
+) -> Responses:
     """The model's answers, as JSON Lines in the run's folder."""
     options = run.options
     with stage_progress() as progress:
@@ -30,4 +32,5 @@ def generate(run: FineTuneRun, role: Role, model: Path, data: TokenisedData) -> 
             seed=options.training.seed,
             output=run.folder / f"responses-{role}.jsonl",
             progress=progress,
+            asked=split,
         )

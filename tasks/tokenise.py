@@ -13,7 +13,11 @@ from twolevers.settings import Home
 
 
 @task(task_run_name="tokenise {dataset.name}", **stage("tokenise"))
-def tokenise(dataset: DatasetFile, options: DataOptions, seed: int) -> TokenisedData:
-    """The three splits as token ids, and the ledger of every row."""
+def tokenise(
+    dataset: DatasetFile, options: DataOptions, seed: int, whole: bool = False
+) -> TokenisedData:
+    """The three splits as token ids, or the whole as the test split; the ledger of every row."""
     with stage_progress() as progress:
-        return tokenise_dataset(dataset, options, seed=seed, home=Home(), progress=progress)
+        return tokenise_dataset(
+            dataset, options, seed=seed, home=Home(), progress=progress, whole=whole
+        )

@@ -15,6 +15,8 @@ from pydantic import BaseModel, ConfigDict
 from twolevers.options import FineTuneOptions, TaskOptions
 
 SplitName = Literal["train", "val", "test"]
+ScoredSplit = Literal[SplitName, "all"]
+EvalSplit = Literal["auto", ScoredSplit]
 Role = Literal["base", "tuned"]
 
 
@@ -138,8 +140,8 @@ class TrainingResult(TrainedModel):
 
 
 class Responses(Record):
-    """Answers of one model to the test split: JSON Lines of `instruction`, `input`, `output`,
-    `model_response`, `kind`, `ended`, `row`."""
+    """Answers of one model to a split, in a run the test split: JSON Lines of `instruction`,
+    `input`, `output`, `model_response`, `kind`, `ended`, `row`."""
 
     role: Role
     path: Path
@@ -150,11 +152,12 @@ class Responses(Record):
 
 
 class Scores(Record):
-    """Scores of one model on the test split, plus its validation loss."""
+    """Scores of one model on the test split, plus its validation loss. An evaluation may be of
+    another split: it says which, and `test_loss` is then the loss on that."""
 
     role: Role
-    val_loss: float
-    """Over the whole validation split."""
+    val_loss: float | None
+    """Over the whole validation split; None where another split than the test split is scored."""
     test_loss: float
     perplexity: float
     """exp(test_loss)."""

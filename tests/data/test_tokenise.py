@@ -312,3 +312,22 @@ def test_the_record_is_small(dataset: Any, home: Any, entries: Any, tmp_path: Pa
     data = run(dataset(entries(200)), home)
     assert len(data.model_dump_json()) < 10_000
     assert data.path.is_absolute()
+
+
+@pytest.mark.parametrize("count", [1, 2, 12])
+def test_all_of_it_to_be_scored(dataset: Any, home: Any, entries: Any, count: int) -> None:
+    """One entry is enough, and one that stands there twice is no leak: nothing is trained."""
+    rows = [*entries(count - 1), HELLO_ROW] if count < 12 else [*entries(10), HELLO_ROW, HELLO_ROW]
+    file = dataset(rows)
+    data, again = (
+        tokenise(file, DataOptions(), seed=1, home=home, progress=Silent(), whole=True)
+        for _ in range(2)
+    )
+    assert again == data
+    assert (data.num_train, data.num_val, data.num_test) == (0, 0, count)
+    assert [len(load_split(data, split)) for split in SPLITS] == [0, 0, count]
+    assert [load_split(data, "all").row_number(i) for i in range(count)] == [*range(1, count + 1)]
+    if count == 12:
+        assert run(file, home, allow_leakage=True).path != data.path
+    with pytest.raises(InputError, match="test split: nothing is left of it"):
+        tokenise(file, DataOptions(max_length=2), seed=1, home=home, progress=Silent(), whole=True)

@@ -24,7 +24,7 @@ from twolevers.generation.answers import Answer, write_answers
 from twolevers.models.weights import load_model, save_model
 from twolevers.options import DataOptions
 from twolevers.progress import Silent
-from twolevers.records import DatasetFile, Responses, Role, Scores, TokenisedData
+from twolevers.records import DatasetFile, Responses, Role, ScoredSplit, Scores, TokenisedData
 from twolevers.settings import Home
 
 
@@ -56,7 +56,9 @@ def write(tmp_path: Path, role: Role, answers: list[str]) -> Responses:
     )
 
 
-def score_all(folder: Path, data: TokenisedData, responses: Responses) -> Scores:
+def score_all(
+    folder: Path, data: TokenisedData, responses: Responses, split: ScoredSplit = "test"
+) -> Scores:
     return score(
         responses.role,
         folder,
@@ -66,6 +68,7 @@ def score_all(folder: Path, data: TokenisedData, responses: Responses) -> Scores
         device=find_device("cpu"),
         precision="float32",
         batch_size=3,
+        split=split,
     )
 
 
@@ -106,6 +109,19 @@ def test_losses_and_scores_of_a_model(data: TokenisedData, tmp_path: Path) -> No
     assert scores.by_kind["naming"]["exact_match"] == 0.5
     assert scores.by_kind["writing"]["token_f1"] == 0.5
     assert Scores.model_validate_json(scores.model_dump_json()) == scores
+
+
+@pytest.mark.parametrize("split", ["val", "all"])
+def test_the_loss_is_of_the_split_that_is_scored(
+    data: TokenisedData, tmp_path: Path, split: ScoredSplit
+) -> None:
+    folder = write_random_weights(tmp_path / "weights", TINY)
+    answers = write(tmp_path, "tuned", ["red", "two birds", "five", "free"])
+    scores = score_all(folder, data, answers, split)
+    assert scores.test_loss == pytest.approx(
+        mean_loss_by_transformers(folder, data, split), rel=1e-5
+    )
+    assert scores.val_loss is None
 
 
 def test_a_metric_added_stands_in_the_scores(

@@ -20,6 +20,7 @@ from twolevers.data.fetch import fetch_dataset
 from twolevers.data.tokenise import tokenise
 from twolevers.embedded import DATASET_PATH, NANO_PATH
 from twolevers.errors import InputError
+from twolevers.evaluation.seen import num_trained_on
 from twolevers.files import write_json
 from twolevers.models.fetch import fetch_weights
 from twolevers.options import DataOptions, GenerationOptions, build_options
@@ -27,7 +28,7 @@ from twolevers.plan import make_plan
 from twolevers.progress import Silent
 from twolevers.records import FineTuneRun
 from twolevers.settings import Home, Settings
-from twolevers.tracking.evaluations import find_evaluated
+from twolevers.tracking.evaluated import find_evaluated
 from twolevers.tracking.mlflow_tracker import open_run
 from twolevers.tracking.queries import find_run
 from twolevers.tracking.runs import note_inputs
@@ -50,9 +51,10 @@ class Trained:
 def a_run(tmp_path_factory: pytest.TempPathFactory) -> Trained:
     """A run as training leaves it, its checkpoint the shipped model."""
     home = Home(tmp_path_factory.mktemp("home"))
-    asked = build_options(
-        {"model": "gpt2-nano", "prompt_style": "phi3", "max_new_tokens": 9, "device": "cpu"}, {}
-    )
+    file = home.root / "data.json"
+    write_json(file, json.loads(DATASET_PATH.read_text(encoding="utf-8"))[:60])
+    how = {"prompt_style": "phi3", "max_new_tokens": 9, "device": "cpu"}
+    asked = build_options({"model": "gpt2-nano", "dataset": str(file), **how}, {})
     options = make_plan(asked, Settings()).options
     with open_run(home=home, settings=Settings(), name="trained") as tracker:
         folder = tracker.folder
@@ -61,9 +63,7 @@ def a_run(tmp_path_factory: pytest.TempPathFactory) -> Trained:
             options=options, hardware="a CPU", threads=1,
         )  # fmt: skip
         write_json(folder / "options.json", options.model_dump(mode="json"))
-        entries = json.loads(DATASET_PATH.read_text(encoding="utf-8"))[:60]
-        write_json(home.root / "data.json", entries)
-        dataset = fetch_dataset(str(home.root / "data.json"), home, Silent())
+        dataset = fetch_dataset(str(file), home, Silent())
         data = tokenise(dataset, options.data, seed=1, home=home, progress=Silent())
         weights = fetch_weights(options.model, None, home, Silent())
         note_inputs(tracker, run, dataset, weights, data)
@@ -129,6 +129,56 @@ def test_only_what_is_given_is_changed(trained: Trained, small_data: Path) -> No
     assert found.options.dataset == str(small_data)
     assert (found.options.data.prompt_style, found.options.data.max_length) == ("phi3", 99)
     assert (found.options.generation.top_k, found.options.generation.max_new_tokens) == (5, 9)
+
+
+@pytest.mark.parametrize(
+    ("dataset", "asked", "scored"),
+    [
+        (None, "auto", "test"),
+        ("its own", "auto", "test"),
+        ("chapter7", "auto", "test"),
+        ("held-out.json", "auto", "all"),
+        ("held-out.json", "test", "test"),
+        (None, "train", "train"),
+    ],
+)
+def test_what_of_the_data_is_scored(
+    trained: Trained, tmp_path: Path, dataset: str | None, asked: str, scored: str
+) -> None:
+    """A file of questions that nobody trained on is scored as a whole, even one of one entry."""
+    own = str(trained.home.root / "data.json")
+    (tmp_path / "held-out.json").write_text('[{"instruction": "a", "output": "b"}]')
+    names = {"its own": own, "held-out.json": str(tmp_path / "held-out.json")}
+    given = names.get(dataset or "", dataset)
+    for model in ("latest", "gpt2-nano"):
+        found = find_evaluated(
+            model, device="cpu", precision="auto", dataset=given, eval_split=asked
+        )
+        other = model == "gpt2-nano" and dataset == "its own"  # of no run
+        assert found.split == ("all" if other else scored)
+        assert found.whole == (found.split == "all")
+        assert found.trained_on is None or model == "latest"
+
+
+def test_a_split_that_there_is_not(trained: Trained) -> None:
+    with pytest.raises(InputError, match="--eval-split 'tests': no such split; choose one of"):
+        find_evaluated("latest", device="cpu", precision="auto", eval_split="tests")
+
+
+def test_entries_that_were_trained_on_are_counted(trained: Trained, tmp_path: Path) -> None:
+    entries = json.loads((trained.home.root / "data.json").read_text(encoding="utf-8"))
+    other = {**entries[1], "output": "another"}
+    held_out = [entries[0], other, entries[-1], entries[0]]  # the first 51 were trained on
+    path = tmp_path / "held-out.json"
+    path.write_text(json.dumps(held_out), encoding="utf-8")
+    dataset = fetch_dataset(str(path), trained.home, Silent())
+    options = DataOptions()
+    data = tokenise(dataset, options, seed=1, home=trained.home, progress=Silent(), whole=True)
+    trained_on = find_evaluated("latest", device="cpu", precision="auto").trained_on
+    assert trained_on
+    assert num_trained_on(trained_on, data, "all") == 2
+    assert num_trained_on(trained_on, trained_on, "test") == 0
+    assert num_trained_on(trained_on, trained_on, "all") == 51
 
 
 def test_a_bare_model(trained: Trained) -> None:

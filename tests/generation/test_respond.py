@@ -22,7 +22,7 @@ from twolevers.models.catalog import GPT2Config
 from twolevers.models.weights import load_model, save_model
 from twolevers.options import DataOptions, GenerationOptions
 from twolevers.progress import Silent
-from twolevers.records import DatasetFile, Responses, TokenisedData
+from twolevers.records import DatasetFile, Responses, ScoredSplit, TokenisedData
 from twolevers.settings import Home
 
 OPTIONS = GenerationOptions(max_new_tokens=6)
@@ -68,7 +68,11 @@ def data(entries: list[dict[str, str]], tmp_path: Path, home: Home) -> Tokenised
 
 
 def answer_all(
-    folder: Path, data: TokenisedData, output: Path, progress: Silent | None = None
+    folder: Path,
+    data: TokenisedData,
+    output: Path,
+    progress: Silent | None = None,
+    split: ScoredSplit = "test",
 ) -> Responses:
     return respond(
         "base",
@@ -81,6 +85,7 @@ def answer_all(
         seed=1,
         output=output,
         progress=progress or Silent(),
+        asked=split,
     )
 
 
@@ -111,6 +116,17 @@ def test_every_entry_of_the_test_split_is_answered_in_order(
     assert progress.notes == []
     assert [vars(answer) for answer in read_answers(responses)] == [*map(json.loads, lines)]
     assert answer_all(folder, data, tmp_path / "again.jsonl").sha256 == responses.sha256
+
+
+@pytest.mark.parametrize(
+    ("split", "rows"), [("all", [*range(1, 41)]), ("train", [*range(1, 35)]), ("val", [39, 40])]
+)
+def test_another_split_is_answered_where_it_is_asked_for(
+    data: TokenisedData, tmp_path: Path, split: ScoredSplit, rows: list[int]
+) -> None:
+    folder = write_random_weights(tmp_path / "weights", TINY)
+    found = read_answers(answer_all(folder, data, tmp_path / "a.jsonl", split=split))
+    assert [answer.row for answer in found] == rows
 
 
 def test_a_model_that_ends_at_once_has_answered(data: TokenisedData, tmp_path: Path) -> None:

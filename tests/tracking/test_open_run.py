@@ -12,7 +12,8 @@ from twolevers.settings import Home, Settings
 from twolevers.tracking import mlflow_tracker
 from twolevers.tracking.alive import close_orphans
 from twolevers.tracking.classify_runs import classification_run
-from twolevers.tracking.evaluations import evaluation_run, find_evaluated
+from twolevers.tracking.evaluated import find_evaluated
+from twolevers.tracking.evaluations import evaluation_run
 from twolevers.tracking.mlflow_tracker import attach_run, open_run
 from twolevers.tracking.runs import fine_tune_run
 from twolevers.tracking.store import Store

@@ -176,7 +176,7 @@ def test_one_kind_alone(made: Runs) -> None:
 def test_an_evaluation_is_shown(made: Runs) -> None:
     evaluation = made["evaluated tuned"]
     out = run("show", evaluation)
-    for text in ("exact match", "0.250", "2.000", "own metric", "embedded, 6 answers", "FINISHED"):
+    for text in ("exact match", "0.250", "2.000", "own metric", "the test split, 6", "FINISHED"):
         assert text in out, text
     assert made["fine-tuned"] in out
     assert "judge" not in out

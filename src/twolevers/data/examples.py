@@ -8,7 +8,7 @@ from typing import Literal
 from twolevers.data.row import Row
 from twolevers.data.split import TokenisedSplit
 from twolevers.data.tokenizer import END_OF_TEXT, get_tokenizer
-from twolevers.records import SplitName
+from twolevers.records import ScoredSplit
 
 NUM_EXAMPLES = 10
 
@@ -30,13 +30,13 @@ class Example:
     """One row as it is trained on."""
 
     row_number: int
-    split: SplitName
+    split: ScoredSplit
     tokens: tuple[Token, ...]
     is_cut: bool
     """Whether its end did not fit into `max_length`."""
 
 
-def example_of(row_number: int, split: SplitName, row: Row) -> Example:
+def example_of(row_number: int, split: ScoredSplit, row: Row) -> Example:
     """A row as `batch.collate` takes it: nothing predicts its first token, and what the prompt
     masks carries no loss."""
     tokens = tuple(

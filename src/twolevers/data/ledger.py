@@ -165,9 +165,9 @@ def _refuse_empty(ledger: Ledger) -> None:
                 if name == split
             )
             way_out = "give longer texts room with --max-length, or more data"
-            problems.append(
-                Problem(f"{split} split", None, f"nothing is left of it: {why}", way_out)
-            )
+            what = f"nothing is left of it: {why}"
+            if why:  # else it was to be empty: nothing is trained
+                problems.append(Problem(f"{split} split", None, what, way_out))
     if problems:
         raise InputError(problems)
 

@@ -20,7 +20,7 @@ from twolevers.data.prompt import Entry
 from twolevers.data.row import Row
 from twolevers.data.tokenizer import END_OF_TEXT
 from twolevers.errors import InputError, Problem
-from twolevers.records import SplitName, TokenisedData
+from twolevers.records import ScoredSplit, SplitName, TokenisedData
 
 ROWS_FILE = "rows.arrow"
 SPLITS: tuple[SplitName, ...] = ("train", "val", "test")
@@ -69,12 +69,23 @@ def split_rows(num_rows: int, *, seed: int | None) -> dict[SplitName, np.ndarray
     return {"train": np.sort(train), "val": np.sort(val), "test": np.sort(test)}
 
 
-class TokenisedSplit(Sequence[Row]):
-    """One split's rows. Reads from the mapped file what is asked for and keeps nothing."""
+def only_scored(num_rows: int) -> dict[SplitName, np.ndarray]:
+    """Row indices of each split where nothing is trained and all is scored: every row is test."""
+    none = np.arange(0)
+    return {"train": none, "val": none, "test": np.arange(num_rows)}
 
-    def __init__(self, folder: Path, split: SplitName) -> None:
+
+class TokenisedSplit(Sequence[Row]):
+    """One split's rows, or those of all in file order. Reads from the mapped file what is asked
+    for and keeps nothing."""
+
+    def __init__(self, folder: Path, split: ScoredSplit) -> None:
         self.split = split
-        self._indices = np.load(folder / f"{split}.npy", mmap_mode="r", allow_pickle=False)
+        parts = [
+            np.load(folder / f"{name}.npy", mmap_mode="r", allow_pickle=False)
+            for name in (SPLITS if split == "all" else (split,))
+        ]
+        self._indices = parts[0] if len(parts) == 1 else np.sort(np.concatenate(parts))
         reader = pa.ipc.open_file(pa.memory_map(str(folder / ROWS_FILE)))
         self._mask_prompt = reader.schema.metadata[b"prompt_masked"] == b"1"
         self._batches = [reader.get_batch(i) for i in range(reader.num_record_batches)]
@@ -152,6 +163,6 @@ def _listed(batch: pa.RecordBatch, name: str, row: int) -> list[Any]:
     return list(json.loads(text)) if text else []
 
 
-def load_split(data: TokenisedData, split: SplitName) -> TokenisedSplit:
-    """One split of a tokenised data set, memory-mapped."""
+def load_split(data: TokenisedData, split: ScoredSplit) -> TokenisedSplit:
+    """One split of a tokenised data set, or all of it, memory-mapped."""
     return TokenisedSplit(data.path, split)

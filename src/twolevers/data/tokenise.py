@@ -22,7 +22,14 @@ from twolevers.data.ledger import Columns, Ledger, decide
 from twolevers.data.mapping import parse_map
 from twolevers.data.prompt import Entry, PromptStyle, find_style
 from twolevers.data.read import Entries
-from twolevers.data.split import ROW_SCHEMA, ROWS_FILE, SPLITS, TokenisedSplit, split_rows
+from twolevers.data.split import (
+    ROW_SCHEMA,
+    ROWS_FILE,
+    SPLITS,
+    TokenisedSplit,
+    only_scored,
+    split_rows,
+)
 from twolevers.data.tokenizer import END_OF_TEXT, get_tokenizer
 from twolevers.errors import InputError, Problem, TwoleversError
 from twolevers.files import atomic_folder, hash_of, read_json, sha256_of, write_json
@@ -52,12 +59,21 @@ class _MadeMeanwhile(Exception):  # noqa: N818 - no error
 
 
 def tokenise(
-    dataset: DatasetFile, options: DataOptions, *, seed: int, home: Home, progress: Progress
+    dataset: DatasetFile,
+    options: DataOptions,
+    *,
+    seed: int,
+    home: Home,
+    progress: Progress,
+    whole: bool = False,
 ) -> TokenisedData:
     """The dataset's rows as tokens, split, with the ledger; from the cache if made before.
 
     A row is the prompt's tokens, the response's tokens and the end-of-text token, cut to
     `max_length`. `seed` matters for a shuffled split only.
+
+    Args:
+        whole: every row is a test row: nothing is trained, and one entry is enough.
 
     Raises:
         InputError: rows that are no entries, too few of them, nothing left of a split, test
@@ -71,14 +87,14 @@ def tokenise(
         "map": mapping,
         "seed": seed if options.split == "shuffled" else None,
     }
-    key = hash_of([DATA_VERSION, dataset.sha256, settings, probes])
+    key = hash_of([DATA_VERSION, dataset.sha256, settings, probes, *(["whole"] if whole else [])])
     path = home.cache / "tokenised" / key
     if found := _reuse(path, dataset):
         progress.note(f"tokens of {dataset.name} taken from the cache")
         return found
     try:
         with atomic_folder(path) as folder:
-            record = _build(folder, key, dataset, options, style, seed, progress)
+            record = _build(folder, key, dataset, options, style, seed, progress, whole)
             write_json(folder / RECORD_FILE, record.model_dump(mode="json", exclude={"path"}))
             if _reuse(path, dataset):
                 raise _MadeMeanwhile
@@ -111,6 +127,7 @@ def _build(
     style: PromptStyle,
     seed: int,
     progress: Progress,
+    whole: bool,
 ) -> TokenisedData:
     entries = Entries(dataset.path, parse_map(options.map))
     if entries.shape.name != "alpaca":
@@ -121,7 +138,8 @@ def _build(
         raise InputError(Problem("dataset", str(dataset.path), what, way_out))
     num_rows = len(columns.lengths)
     shuffle_seed = seed if options.split == "shuffled" else None
-    ledger = decide(split_rows(num_rows, seed=shuffle_seed), columns, options)
+    splits = only_scored(num_rows) if whole else split_rows(num_rows, seed=shuffle_seed)
+    ledger = decide(splits, columns, options)
     for split in SPLITS:
         np.save(folder / f"{split}.npy", ledger.splits[split], allow_pickle=False)
     shape = str(entries.shape)
@@ -152,7 +170,7 @@ def _record(
         num_dropped=ledger.num_dropped,
         num_cut=len(ledger.cut["train"]),
         train_tokens=int(lengths.sum()),
-        longest=int(lengths.max()),
+        longest=int(lengths.max(initial=0)),
         num_duplicates=len(ledger.duplicates),
         num_equal_prompts=len(ledger.equal_prompts),
         num_leaked=len(ledger.leaked),

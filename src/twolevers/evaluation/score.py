@@ -18,7 +18,7 @@ from twolevers.generation.answers import Answer, read_answers
 from twolevers.models.catalog import GPT2Config
 from twolevers.models.gpt2 import GPT2
 from twolevers.models.weights import load_model
-from twolevers.records import Responses, Role, Scores, TokenisedData
+from twolevers.records import Responses, Role, ScoredSplit, Scores, TokenisedData
 from twolevers.training.loss import mean_loss
 from twolevers.training.precision import autocast
 
@@ -33,9 +33,11 @@ def score(
     device: Device,
     precision: str,
     batch_size: int,
+    split: ScoredSplit = "test",
 ) -> Scores:
-    """Loss of the model in `path` on the whole validation and test splits, and the scores of its
-    answers. The answers are read from their file, never generated here.
+    """Loss of the model in `path` on the whole split that was answered (beside the test split also
+    on the validation split), and the scores of its answers. The answers are read from their file,
+    never generated here.
 
     Raises:
         TwoleversError: the answers are another model's, incomplete, or cannot be read.
@@ -46,17 +48,19 @@ def score(
         raise TwoleversError(f"{responses.path}: holds the {responses.role} model's answers")
     answers = read_answers(responses)
     model = load_model(path, config, device=device.name)
+    losses_of: tuple[ScoredSplit, ...] = ("val", "test") if split == "test" else (split,)
     with computing(), autocast(device, precision):
-        val_loss = _split_loss(model, "val", load_split(data, "val"), batch_size)
-        test_loss = _split_loss(model, "test", load_split(data, "test"), batch_size)
+        losses = {
+            name: _split_loss(model, name, load_split(data, name), batch_size) for name in losses_of
+        }
     scores = score_answers(answers)
     fields = {name: value for name, value in scores.items() if name in Scores.model_fields}
     return Scores.model_validate(
         {
             "role": role,
-            "val_loss": val_loss,
-            "test_loss": test_loss,
-            "perplexity": perplexity(test_loss),
+            "val_loss": losses["val"] if split == "test" else None,
+            "test_loss": losses[split],
+            "perplexity": perplexity(losses[split]),
             "num_scored": len(answers),
             "other": {name: value for name, value in scores.items() if name not in fields},
             "by_kind": scores_by_kind(answers),

@@ -1,4 +1,4 @@
-"""Answers on disk: JSON Lines, one object an entry of the test split, in its order."""
+"""Answers on disk: JSON Lines, one object an entry of the split, in its order."""
 
 from __future__ import annotations
 

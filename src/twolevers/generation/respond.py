@@ -1,4 +1,4 @@
-"""The stage `generate`: a model's answers to the test split, written to a file."""
+"""The stage `generate`: a model's answers to a split, written to a file."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from twolevers.models.gpt2 import GPT2
 from twolevers.models.weights import load_model
 from twolevers.options import GenerationOptions
 from twolevers.progress import Progress
-from twolevers.records import Responses, Role, TokenisedData
+from twolevers.records import Responses, Role, ScoredSplit, TokenisedData
 from twolevers.training.precision import autocast
 
 
@@ -34,8 +34,9 @@ def respond(
     seed: int,
     output: Path,
     progress: Progress,
+    asked: ScoredSplit = "test",
 ) -> Responses:
-    """Lets the model in `path` answer every entry of the test split; writes `output`.
+    """Lets the model in `path` answer every entry of the split `asked`; writes `output`.
 
     A prompt that fills the model's context leaves no room for an answer. Such an entry is not
     left out, which would make its score look better: it has an empty answer that did not end,
@@ -45,7 +46,7 @@ def respond(
         TwoleversError: generation failed. Nothing is written then: a failure is no answer.
     """
     model = load_model(path, config, device=device.name)
-    split = load_split(data, "test")
+    split = load_split(data, asked)
     progress.start("generate", len(split), "answers")
     began = time.perf_counter()
     with computing(), autocast(device, precision):

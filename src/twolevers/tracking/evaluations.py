@@ -4,66 +4,34 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
-from typing import TypeVar
 
-from twolevers.errors import InputError, Problem
 from twolevers.evaluation.frames import answers_frame
 from twolevers.evaluation.judge import JudgeResult
+from twolevers.evaluation.seen import num_trained_on
 from twolevers.files import write_json
 from twolevers.generation.answers import read_answers
-from twolevers.models.catalog import MODELS, find_model
-from twolevers.models.weights import read_config
-from twolevers.options import (
-    DataOptions,
-    FineTuneOptions,
-    GenerationOptions,
-    Group,
-    Precision,
-    TrainingOptions,
-)
+from twolevers.options import TrainingOptions
 from twolevers.plan import flat_options, make_plan
 from twolevers.records import (
     DatasetFile,
     FineTuneRun,
     Record,
     Responses,
-    Role,
+    ScoredSplit,
     Scores,
     TokenisedData,
 )
 from twolevers.settings import Home, load_settings
 from twolevers.tracking import names
-from twolevers.tracking.kinds import check_model
-from twolevers.tracking.queries import find_flow_run, find_run
-from twolevers.tracking.run_info import RunInfo
+from twolevers.tracking.evaluated import Evaluated
+from twolevers.tracking.queries import find_flow_run
 from twolevers.tracking.run_tracker import MlflowTracker, Warn
-from twolevers.tracking.runs import Inputs, kept_inputs, read_run_options
 from twolevers.tracking.traces import ScoredAnswer, computed
 from twolevers.tracking.tracked_run import tracked_run
 
-G = TypeVar("G", bound=Group)
 # Not the names of a fine-tuning's files: nobody is to go on with an evaluation.
 ASKED_FILE = "evaluated.json"
 RESULT_FILE = names.EVALUATION_FILE
-ID_SIGNS = frozenset("0123456789abcdef-")
-
-
-class Evaluated(Record):
-    """What is to be evaluated, on what, and how; nothing left to look up."""
-
-    what: str
-    """As it was asked for."""
-    role: Role
-    """`base` for a model of the catalog, `tuned` for a run's or a checkpoint."""
-    options: FineTuneOptions
-    """Resolved, the checkpoint as `weights`. Nothing is trained: the training options count for
-    the batch of the losses and the seed alone."""
-    run_id: str | None = None
-    """Of the run whose model it is."""
-    dataset: DatasetFile | None = None
-    data: TokenisedData | None = None
-    """The run's own data as it was read; None where other data is asked for."""
 
 
 class Evaluation(Record):
@@ -76,84 +44,14 @@ class Evaluation(Record):
     hardware: str
     precision: str
     dataset: str
+    split: ScoredSplit = "test"
+    """What of the data was scored; `scores.test_loss` is the loss on that."""
+    num_dropped: int = 0
+    """Entries left out when the data was read: the run's ledger says why."""
+    num_trained_on: int | None = None
+    """Scored entries that the run was trained on; None where that is not known."""
     scores: Scores
     judge: JudgeResult | None = None
-
-
-def find_evaluated(
-    what: str,
-    *,
-    device: str,
-    precision: Precision,
-    dataset: str | None = None,
-    weights: str | None = None,
-    data: DataOptions | None = None,
-    generation: GenerationOptions | None = None,
-) -> Evaluated:
-    """What `what` means: a model of the catalog, a run, or a checkpoint folder.
-
-    A run's model is asked as the run asked it, on its own test split, but for what is given here.
-
-    Args:
-        dataset: other data than the run's, by default the embedded for what belongs to no run.
-        weights: of a model of the catalog, local ones.
-
-    Raises:
-        InputError: nothing is meant by it, or an option cannot be used.
-    """
-    settings = load_settings()
-    try:
-        base, kept, run_id = (
-            FineTuneOptions(model=find_model(what).name, weights=weights),
-            None,
-            None,
-        )
-    except InputError as no_model:
-        if weights is not None:
-            problem = Problem("--weights", weights, f"{what!r} has its own", "leave it out")
-            raise InputError(problem) from None
-        try:
-            found = find_run(what, Home(), settings)
-        except InputError as no_run:
-            if ID_SIGNS.issuperset(what.strip().lower()):  # no model is called like that
-                raise
-            raise InputError([*no_run.problems, *no_model.problems]) from None
-        base, kept = _of_run(found, what)
-        run_id = found.run_id
-    inputs = kept if dataset is None and data is None else None
-    asked = base.model_copy(
-        update={
-            "device": device,
-            "precision": precision,
-            "dataset": dataset or base.dataset,
-            "data": _changed(base.data, data),
-            "generation": _changed(base.generation, generation),
-        }
-    )
-    return Evaluated(
-        what=what,
-        role="base" if base.weights == weights else "tuned",
-        options=make_plan(asked, settings, data_is_kept=inputs is not None).options,
-        run_id=run_id,
-        dataset=inputs.dataset if inputs else None,
-        data=inputs.data if inputs else None,
-    )
-
-
-def _of_run(found: RunInfo, what: str) -> tuple[FineTuneOptions, Inputs | None]:
-    """How a run's or a checkpoint's model is asked, and the data that the run kept."""
-    checkpoint = check_model(found, what).checkpoint
-    assert checkpoint is not None
-    if found.run_id is None or found.folder is None:
-        return FineTuneOptions(model=_model_of(checkpoint), weights=str(checkpoint)), None
-    options = read_run_options(found.folder)
-    return options.model_copy(update={"weights": str(checkpoint)}), kept_inputs(found.folder)
-
-
-def _changed(base: G, given: G | None) -> G:
-    """`base` with what was set in `given`, and no default of it."""
-    changes = given.model_dump(include=given.model_fields_set) if given else {}
-    return base.model_copy(update=changes)
 
 
 @contextmanager
@@ -174,7 +72,8 @@ def evaluation_run(
         f"evaluation · {evaluated.what} · {options.device}",
         asked=evaluated,
         file_name=ASKED_FILE,
-        params={k: v for k, v in flat_options(options).items() if k not in untold},
+        params={k: v for k, v in flat_options(options).items() if k not in untold}
+        | {"eval_split": evaluated.split},
         tags=_tags(evaluated, plan.device.hardware),
         flow_run_id=flow_run_id,
         reopen=before,
@@ -204,10 +103,17 @@ def note_evaluation(
 ) -> Evaluation:
     """Keep with the run what came out: scores as metrics, answers as file and table."""
     tracker.log_dataset_input(dataset, data)
-    figures = scores.model_dump(exclude={"role", "other", "by_kind"}) | scores.other
     tracker.log_metrics(
-        {names.score_metric(scores.role, name): value for name, value in figures.items()}, step=0
+        {
+            names.score_metric(scores.role, k): v
+            for k, v in figures(scores, evaluated.split).items()
+        },
+        step=0,
     )
+    trained_on = evaluated.trained_on
+    seen = num_trained_on(trained_on, data, evaluated.split) if trained_on else None
+    if seen is not None:
+        tracker.log_metrics({"num_trained_on": seen}, step=0)
     tracker.log_table(answers_frame(responses), "responses.json")
     tracker.log_file(responses.path)
     if judge is None:  # else the judge's stage has done it, with its scores
@@ -233,6 +139,9 @@ def note_evaluation(
         hardware=run.hardware,
         precision=run.options.precision,
         dataset=data.dataset,
+        split=evaluated.split,
+        num_dropped=data.num_dropped,
+        num_trained_on=seen,
         scores=scores,
         judge=judge,
     )
@@ -242,18 +151,13 @@ def note_evaluation(
     return evaluation
 
 
-def _model_of(checkpoint: Path) -> str:
-    """Full name of the catalog's model that has a checkpoint's sizes."""
-    config = read_config(checkpoint)
-    name = next((name for name, entry in MODELS.items() if entry.config == config), None)
-    if name is None:
-        raise InputError(
-            Problem(
-                "checkpoint", str(checkpoint), "has the sizes of no model here",
-                f"give one of {', '.join(MODELS)}",
-            )
-        )  # fmt: skip
-    return name
+def figures(scores: Scores, split: ScoredSplit) -> dict[str, float]:
+    """Every score by its name; the loss by that of the split that it is of."""
+    found: dict[str, float] = {}
+    for name, value in scores.model_dump(exclude={"role", "other", "by_kind"}).items():
+        if value is not None:
+            found[f"{split}_loss" if name == "test_loss" else name] = value
+    return found | scores.other
 
 
 def _tags(evaluated: Evaluated, hardware: str) -> dict[str, str]:

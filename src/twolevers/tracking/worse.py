@@ -27,9 +27,9 @@ def worse_than_last(run: FineTuneRun, summary: RunSummary) -> WorseLoss | None:
     """The tuned model's validation loss, where it is more than `WORSE_BY` above that of the last
     finished run of the same model with the same workload fingerprint."""
     settings = load_settings()
-    if summary.tuned is None or summary.fingerprint is None:
+    now = summary.tuned.val_loss if summary.tuned else None
+    if now is None or summary.fingerprint is None:
         return None
-    now = summary.tuned.val_loss
     loss = names.score_metric("tuned", "val_loss")
     for last in finished_runs(
         Home(), settings, model=run.options.model, fingerprint=summary.fingerprint
