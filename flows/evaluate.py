@@ -24,7 +24,8 @@ from tasks.slot import device_slot
 from tasks.tags import untagged_stages
 from tasks.tokenise import tokenise
 from twolevers.errors import RunStopped, TwoleversError
-from twolevers.evaluation.judge_options import JudgeOptions, check_options
+from twolevers.evaluation.judge_asking import check_judge
+from twolevers.evaluation.judge_options import JudgeOptions
 from twolevers.options import FROM_SETTINGS, DataOptions, GenerationOptions, Precision
 from twolevers.records import DatasetFile, EvalSplit, FineTuneRun, TokenisedData, WeightsFolder
 from twolevers.tracking.evaluated import Evaluated, find_evaluated
@@ -63,7 +64,6 @@ def evaluate(
         generation: How answers are drawn; what is not given is as the run had it.
         judge: Who scores the answers from 0 to 100; nobody where it is left out.
     """
-    judge = check_options(judge) if judge else None
     evaluated = find_evaluated(
         model,
         device=device,
@@ -74,6 +74,7 @@ def evaluate(
         generation=generation,
         eval_split=eval_split,
     )
+    judge = check_judge(judge) if judge else None
     try:
         with (
             output_in_log(),

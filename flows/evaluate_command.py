@@ -13,7 +13,8 @@ from flows.launch import prefect_ready
 from flows.terminal import console
 from flows.views import grid
 from twolevers.environment import writable_home
-from twolevers.evaluation.judge_options import JudgeOptions, check_options
+from twolevers.evaluation.judge_asking import check_judge
+from twolevers.evaluation.judge_options import JudgeOptions
 from twolevers.plan import options_from
 from twolevers.report.texts import shown
 from twolevers.settings import load_settings
@@ -43,8 +44,8 @@ def run_evaluation(
         "data": options.data if "data" in options.model_fields_set else None,
         "generation": options.generation if "generation" in options.model_fields_set else None,
     }
-    judge = check_options(judge) if judge else None
     found = find_evaluated(model, **arguments, eval_split=eval_split)
+    judge = check_judge(judge) if judge else None
     # A program that reads the JSON finds nothing else on standard output.
     quiet = redirect_stdout(sys.stderr) if as_json else nullcontext()
     with quiet, prefect_ready(writable_home()):

@@ -199,7 +199,9 @@ def _lines(result: JudgeResult, run_id: str) -> dict[str, str]:
     served = judge.served if "://" in judge.served else judge.served[:12]
     lines["judge"] = (
         f"{judge.protocol}, {served}, prompt {judge.prompt} "
-        f"({judge.prompt_sha256[:8]}), seed {judge.seed}"
+        f"({judge.prompt_sha256[:8]})"
+        + ("" if "seed" in result.left_out else f", seed {judge.seed}")
+        + (f"; does not take {', '.join(result.left_out)}" if result.left_out else "")
     )
     lines["tracked in"] = f"{run_id}, under judge/"
     return lines

@@ -62,8 +62,11 @@ class JudgeServer:
         seconds: float = 0.0,
         key: str = "",
         usage: bool = True,
+        root: str = "/v1",
     ) -> None:
+        """`root`: where OpenAI's protocol lies."""
         self.reply, self.seconds, self.key, self.usage = reply, seconds, key, usage
+        self.root = root
         self.faults: deque[Fault] = deque()
         self.always: Fault | None = None
         self.questions: list[dict[str, Any]] = []
@@ -102,14 +105,14 @@ def _handler(judge: JudgeServer) -> type[BaseHTTPRequestHandler]:
         def do_GET(self) -> None:
             if self.path == "/api/tags":
                 self.send(200, {"models": [{"name": MODEL, "digest": DIGEST}]})
-            elif self.path == "/v1/models" and self.allowed():
-                self.send(200, {"object": "list", "data": [{"id": MODEL, "object": "model"}]})
-            elif self.path != "/v1/models":
+            elif self.path != f"{judge.root}/models":
                 self.send(404, {"error": "page not found"})
+            elif self.allowed():
+                self.send(200, {"object": "list", "data": [{"id": MODEL, "object": "model"}]})
 
         def do_POST(self) -> None:
             asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            if self.path not in ("/api/chat", "/v1/chat/completions"):
+            if self.path not in ("/api/chat", f"{judge.root}/chat/completions"):
                 self.send(404, {"error": "page not found"})
                 return
             if not self.allowed():
@@ -129,8 +132,8 @@ def _handler(judge: JudgeServer) -> type[BaseHTTPRequestHandler]:
             time.sleep(fault.seconds if fault and fault.seconds else judge.seconds)
             if asked["model"] not in (MODEL, "llama3"):
                 message = f"model '{asked['model']}' not found"
-                openai = self.path.startswith("/v1")
-                self.send(404, {"error": {"message": message} if openai else message})
+                ollama = self.path == "/api/chat"
+                self.send(404, {"error": message if ollama else {"message": message}})
             elif fault and fault.status != 200:
                 self.send_text(fault.status, fault.body, fault.headers)
             elif fault and fault.text is not None:

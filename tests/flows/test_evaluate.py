@@ -12,14 +12,17 @@ from typing import Any
 
 import pytest
 from command import Command
-from judge_server import JudgeServer
+from judge_server import Fault, JudgeServer
 from prefect import Flow
+from prefect.settings import PREFECT_API_URL, temporary_settings
 
 from flows.deploy import deployments
+from flows.evaluate import evaluate
 from twolevers.data.fetch import fetch_dataset
 from twolevers.data.tokenise import tokenise
 from twolevers.embedded import DATASET_PATH, NANO_PATH
-from twolevers.errors import InputError
+from twolevers.errors import InputError, TwoleversError
+from twolevers.evaluation.judge_options import JudgeOptions
 from twolevers.evaluation.seen import num_trained_on
 from twolevers.files import write_json
 from twolevers.models.fetch import fetch_weights
@@ -30,7 +33,7 @@ from twolevers.records import FineTuneRun
 from twolevers.settings import Home, Settings
 from twolevers.tracking.evaluated import find_evaluated
 from twolevers.tracking.mlflow_tracker import open_run
-from twolevers.tracking.queries import find_run
+from twolevers.tracking.queries import find_run, list_runs
 from twolevers.tracking.runs import note_inputs
 
 
@@ -84,6 +87,7 @@ def test_a_runs_model_is_scored_and_judged(
     trained: Trained, server: str, judging: JudgeServer
 ) -> None:
     """As a user asks for it; the run itself stays as it was."""
+    before = find_run(trained.run_id, trained.home, Settings())
     command = Command(trained.home.root, {"PREFECT_API_URL": server})
     told = ("--device", "cpu", "--max-new-tokens", "4", "--ask-twice", "0")
     found = command.json("evaluate", trained.run_id[:8], *told, "--judge-url", judging.url)
@@ -102,7 +106,34 @@ def test_a_runs_model_is_scored_and_judged(
     table = json.loads((run.artifacts / "responses.json").read_text(encoding="utf-8"))
     assert len(table["data"]) == 6
     assert command.statuses() == ["FINISHED"]  # no second fine-tuning: it trained nothing
-    assert find_run(trained.run_id, trained.home, Settings()).metrics == {}
+    assert find_run(trained.run_id, trained.home, Settings()) == before
+
+
+def test_scores_are_kept_where_the_judge_fails(
+    trained: Trained, server: str, judging: JudgeServer
+) -> None:
+    """A judge that is not there is seen before anything is done; one that goes is not."""
+    told = {"device": "cpu", "generation": GenerationOptions(max_new_tokens=2)}
+    judge = JudgeOptions(url=judging.url, ask_twice=0, concurrency=1, seed=7)
+
+    def evaluations() -> list[str]:
+        return list(list_runs(trained.home, Settings(), kinds=["evaluation"])["run_id"])
+
+    before = evaluations()
+    with temporary_settings({PREFECT_API_URL: server}):
+        with pytest.raises(InputError, match="--judge-model 'llama9'"):
+            evaluate(trained.run_id, judge=judge.model_copy(update={"model": "llama9"}), **told)
+        assert evaluations() == before
+        judging.faults.extend([Fault(), Fault(), *[Fault(status=403, body="no")] * 9])
+        with pytest.raises(TwoleversError, match="2 judgements are kept"):
+            evaluate(trained.run_id, judge=judge, **told)
+    [new] = set(evaluations()) - set(before)
+    run = find_run(new, trained.home, Settings())
+    assert run.status == "FAILED"
+    assert run.folder
+    kept = json.loads((run.folder / "evaluation.json").read_text(encoding="utf-8"))
+    assert (kept["scores"]["num_scored"], kept["judge"]) == (6, None)
+    assert run.metrics["tuned/test_loss"] == pytest.approx(kept["scores"]["test_loss"])
 
 
 def test_a_run_is_asked_as_it_was(trained: Trained) -> None:

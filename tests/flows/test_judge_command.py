@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 from ended_run import write_answers_of
-from judge_server import JudgeServer
+from judge_server import Fault, JudgeServer
 from typer.testing import CliRunner
 
 from flows.cli import app
@@ -101,6 +101,7 @@ def test_two_runs(
         return "A" if "<response A>\n42\n" in text else "B"
 
     server.reply = better
+    server.faults.append(Fault(status=422, body="extra field: seed"))
     url = f"{server.url}/v1"
     told = JudgeOptions(protocol="openai", model="llama3", url=url, ask_twice=0)
     judge([one, two], told, as_json=True)
@@ -110,7 +111,10 @@ def test_two_runs(
         "wins": 1, "ties": 5, "losses": 0, "flipped": 0, "num_unscored": 0,
     }  # fmt: skip
     assert (result["difference"]["ties"], result["difference"]["wins"]) == (6, 0)
-    metrics = find_run(two, home, Settings()).metrics
+    found = find_run(two, home, Settings())
+    metrics, sent = found.metrics, json.loads(found.tags["twolevers.judge.settings"])
+    assert (sent["temperature"], "seed" in sent) == (0, False)
+    assert found.tags["twolevers.judge.left_out"] == "seed"
     assert metrics[f"judge/against/{one[:8]}/preferred_wins"] == 1
     judge([one, two], told, as_json=False)
     out = capsys.readouterr().out

@@ -89,6 +89,8 @@ class JudgeResult(Record):
     seconds: float
     stopped: str
     """The limit that ended it early, empty where none did."""
+    left_out: tuple[str, ...] = ()
+    """Settings of `judge` that its server did not take; some or all were asked without."""
 
 
 @dataclass(frozen=True)
@@ -149,6 +151,7 @@ def judge_answers(
             difference=paired(*values, seed=options.seed) if len(values) == 2 else None,
             preference=_preference(choices) if choices else None,
             spread=_spread(questions, kept),
+            left_out=_left_out(questions.all(), kept),
             **_spent(spent, options),
         ),
         _table(names, answers, found, choices),
@@ -241,6 +244,11 @@ def _spread(questions: _Questions, kept: Judgements) -> Spread | None:
     if not apart:
         return None
     return Spread(mean_difference=sum(apart) / len(apart), largest=max(apart), count=len(apart))
+
+
+def _left_out(questions: Sequence[Question], kept: Judgements) -> tuple[str, ...]:
+    found = (kept.get(question.key) for question in questions)
+    return tuple(sorted({name for one in found if one for name in one.left_out}))
 
 
 def _spent(spent: Spent, options: JudgeOptions) -> dict[str, object]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -13,12 +14,18 @@ from tenacity.wait import wait_random_exponential
 
 from twolevers.errors import InputError, TwoleversError
 from twolevers.evaluation.judge_faults import MayPass, Refused
-from twolevers.evaluation.judge_options import Judge, JudgeOptions, judge_of, public
+from twolevers.evaluation.judge_options import (
+    Judge,
+    JudgeOptions,
+    check_options,
+    judge_of,
+    public,
+)
 from twolevers.evaluation.judge_prompts import JudgePrompt
 from twolevers.evaluation.judge_replies import Messages, Reply
 from twolevers.evaluation.judge_servers import JudgeServer, open_server
 from twolevers.evaluation.judgements import Judgement, Judgements, key_of
-from twolevers.progress import Progress
+from twolevers.progress import Progress, Silent
 
 T = TypeVar("T")
 Sleep = Callable[[float], Awaitable[None]]
@@ -99,6 +106,18 @@ def ask_all(
     return asyncio.run(asking.run(questions, keep))
 
 
+def check_judge(asked: JudgeOptions, sleep: Sleep = asyncio.sleep) -> JudgeOptions:
+    """The options as `check_options` gives them, once the judge's server was seen to have its
+    model: before work is done for it.
+
+    Raises:
+        InputError, TwoleversError: as `ask_all`, and values that cannot be used.
+    """
+    options = check_options(asked)
+    asyncio.run(_Asking(options, Silent(), sleep).look())
+    return options
+
+
 @dataclass
 class _Asking:
     options: JudgeOptions
@@ -113,13 +132,17 @@ class _Asking:
         began = time.monotonic()
         self.server: JudgeServer = open_server(self.options)
         try:
-            self.judge = judge_of(self.options, await self._patiently(self.server.served))
+            async with self._limited():
+                served = await self._patiently(self.server.served)
+            self.judge = judge_of(self.options, served)
             self.judgements = keep(self.judge)
             different = {question.key: question for question in questions}
             open_ones = [q for key, q in different.items() if self.judgements.get(key) is None]
             self.spent.kept = len(different) - len(open_ones)
+            if not self.judgements.is_first:
+                open_ones.reverse()
             self.progress.start("judge", len(open_ones), "questions")
-            await self._within_the_time(open_ones)
+            await self._within_the_time(open_ones, began)
         except (MayPass, Refused) as error:
             raise self._gone(error) from error
         finally:
@@ -130,10 +153,33 @@ class _Asking:
         self.spent.seconds = time.monotonic() - began
         return self.judge, self.judgements, self.spent
 
-    async def _within_the_time(self, questions: Sequence[Question]) -> None:
-        waiting = iter(questions)
+    async def look(self) -> None:
+        self.server = open_server(self.options)
         try:
-            async with asyncio.timeout(self.options.max_seconds):
+            async with self._limited():
+                judge = judge_of(self.options, await self._patiently(self.server.served))
+                await self._patiently(lambda: self.server.check_model(judge))
+        except (MayPass, Refused) as error:
+            raise self._gone(error) from error
+        finally:
+            await self.server.close()
+
+    @asynccontextmanager
+    async def _limited(self) -> AsyncIterator[None]:
+        """Ends by the time limit before there is anything to keep."""
+        limit = self.options.max_seconds
+        try:
+            async with asyncio.timeout(limit):
+                yield
+        except TimeoutError:
+            raise MayPass(f"none within the time limit of {limit:g} s") from None
+
+    async def _within_the_time(self, questions: Sequence[Question], began: float) -> None:
+        waiting = iter(questions)
+        limit = self.options.max_seconds
+        left = None if limit is None else limit - (time.monotonic() - began)
+        try:
+            async with asyncio.timeout(left):
                 for question in waiting:
                     await self._ask(question)
                     if self.spent.asked:
@@ -142,7 +188,7 @@ class _Asking:
                     for _ in range(min(self.options.concurrency, len(questions))):
                         group.create_task(self._work(waiting))
         except TimeoutError:
-            self.spent.stopped = f"the time limit of {self.options.max_seconds:g} s"
+            self.spent.stopped = f"the time limit of {limit:g} s"
         except ExceptionGroup as errors:
             raise errors.exceptions[0] from None
 
@@ -163,6 +209,10 @@ class _Asking:
         return ""
 
     async def _ask(self, question: Question) -> None:
+        self.judgements.refresh()
+        if self.judgements.get(question.key):  # another asks the same judge
+            self.spent.kept += 1
+            return
         try:
             judgement = await self._judgement(question)
         except (MayPass, Refused, InputError) as error:
@@ -205,6 +255,7 @@ class _Asking:
             replies=len(replies),
             prompt_tokens=sum(reply.prompt_tokens for reply in replies),
             reply_tokens=sum(reply.reply_tokens for reply in replies),
+            left_out=sorted(self.server.left_out),
         )
 
     async def _reply(self, messages: Messages) -> Reply:
@@ -235,9 +286,10 @@ class _Asking:
     def _gone(self, error: Exception) -> TwoleversError:
         where = public(str(self.options.url))
         kept = self.spent.asked + self.spent.kept
+        rest = f"{kept:,} judgements are kept; the same command asks only what is missing."
         return TwoleversError(
             f"The judge {self.options.model} at {where} gives no reply: {error}. "
-            f"{kept:,} judgements are kept; the same command asks only what is missing."
+            + (rest if kept else "Nothing is judged yet.")
         )
 
 

@@ -90,7 +90,7 @@ def no_server(url: str, error: BaseException, start: str) -> InputError:
         Problem(
             "--judge-url",
             public(url),
-            f"no server answers there ({error})",
+            f"no server answers there ({str(error) or 'no connection in time'})",
             f"start it ({start}) or name another",
         )
     )

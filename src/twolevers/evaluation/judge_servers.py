@@ -35,7 +35,7 @@ class JudgeServer(Protocol):
     """A judge that can be asked, from several tasks at once."""
 
     left_out: frozenset[str]
-    """Settings that it does not take, known once it has replied."""
+    """Settings of a `Judge` that it does not take, known once it has replied."""
 
     async def served(self) -> str:
         """What goes by the model's name, as in `Judge`.
@@ -43,6 +43,13 @@ class JudgeServer(Protocol):
         Raises:
             MayPass: it does not answer properly just now.
             InputError: no server there, or it has no such model.
+        """
+
+    async def check_model(self, judge: Judge) -> None:
+        """Sees that it has the model, where `served` could not; at most one short question.
+
+        Raises:
+            MayPass, Refused, InputError: as above.
         """
 
     async def ask(self, judge: Judge, messages: Messages) -> Reply:
@@ -79,6 +86,9 @@ class OllamaServer:
             raise no_model(self._model, self._url, digests, f"fetch it: ollama pull {self._model}")
         return str(digests[name] or public(self._url))
 
+    async def check_model(self, judge: Judge) -> None:
+        """`served` has seen it."""
+
     async def ask(self, judge: Judge, messages: Messages) -> Reply:
         options = {
             "temperature": judge.temperature,
@@ -97,7 +107,7 @@ class OllamaServer:
     async def _request(self, method: str, path: str, json: Any = None) -> dict[str, Any]:
         try:
             response = await self._client.request(method, self._url + path, json=json)
-        except httpx.ConnectError as error:
+        except (httpx.ConnectError, httpx.ConnectTimeout) as error:
             if method == "GET":
                 raise no_server(self._url, error, "ollama serve") from error
             raise MayPass(f"cannot be reached ({error})") from error
@@ -118,53 +128,60 @@ class OpenAIServer:
         self._url, self._model = str(options.url), str(options.model)
         self._limit = "max_tokens"  # its newer name is asked for by some models, known to few
         self.left_out: frozenset[str] = frozenset()
-        # Many servers have their API under /v1, and people name the server alone.
-        self._base = self._url if urlsplit(self._url).path else f"{self._url}/v1"
+        # Most servers have their API under /v1, and people leave that out.
+        named, below = self._url, f"{self._url}/v1"
+        base, other = (named, below) if urlsplit(named).path else (below, named)
+        self._below_or_above = "" if re.search(r"/v\d+\w*$", named) else other
         self._other = ""
+        self._listed: frozenset[str] = frozenset()
         client: Any = _http(self._url, options.timeout)  # one of httpx2's, by its types alone
         self._client = AsyncOpenAI(
             api_key=key_for(self._url) or "none",
-            base_url=self._base,
-            timeout=options.timeout,
+            base_url=base,
+            timeout=client.timeout,
             max_retries=0,
             http_client=client,
         )
 
     async def served(self) -> str:
-        """Its address; asks for the list of models to see whether anybody is there. What that list
-        holds is not looked at: some servers take any name, some have no list."""
+        """Its address; asks for the list of models to see whether anybody is there. That the list
+        lacks the model says nothing: some servers take any name, some have no list."""
         import openai
 
         try:
-            await self._client.models.list()
+            listed = await self._client.models.list()
+            self._listed = frozenset(one.id for one in listed.data)
         except openai.APIStatusError as error:
             if error.status_code == 401 or error.status_code < 400:
                 self._check(error)
-            if error.status_code in (404, 405) and self._base != self._url:
-                self._other = self._url
-        except openai.APITimeoutError as error:
-            raise MayPass("does not answer in time") from error
+            if error.status_code in (404, 405):
+                self._other = self._below_or_above
         except openai.APIConnectionError as error:
-            if not isinstance(error.__cause__, httpx.ConnectError):
-                raise MayPass(f"cannot be reached ({error.__cause__ or error!r})") from error
-            start = "for example `llama-server -m model.gguf`"
-            raise no_server(self._url, error.__cause__ or error, start) from error
+            if isinstance(cause := error.__cause__, (httpx.ConnectError, httpx.ConnectTimeout)):
+                start = "for example `llama-server -m model.gguf`"
+                raise no_server(self._url, cause, start) from error
+            if isinstance(error, openai.APITimeoutError):
+                raise MayPass("does not answer in time") from error
+            raise MayPass(f"cannot be reached ({cause or error!r})") from error
         except (ValueError, AttributeError, TypeError, openai.APIError):
             pass
         return public(self._url)
+
+    async def check_model(self, judge: Judge) -> None:
+        if judge.model not in self._listed:
+            short = judge.model_copy(update={"max_reply_tokens": 16})
+            await self.ask(short, [{"role": "user", "content": "Say yes."}])
 
     async def ask(self, judge: Judge, messages: Messages) -> Reply:
         """One reply. Settings that the server says it does not take are left out from then on."""
         import openai
 
         limit, left_out = self._limit, self.left_out
+        not_there: APIStatusError | None = None
         while True:
-            settings: dict[str, Any] = {
-                "temperature": judge.temperature,
-                "seed": judge.seed,
-                limit: judge.max_reply_tokens,
-            }
-            question: Any = {k: v for k, v in settings.items() if k not in left_out}
+            names = {"temperature": "temperature", "seed": "seed", "max_reply_tokens": limit}
+            sent = {name: names[name] for name in names if name not in left_out}
+            question: Any = {called: getattr(judge, name) for name, called in sent.items()}
             asked: Any = list(messages)
             try:
                 answer = await self._client.chat.completions.with_raw_response.create(
@@ -173,15 +190,17 @@ class OpenAIServer:
                 break
             except openai.APIStatusError as error:
                 said = error.response.text if error.status_code in (400, 422) else ""
-                named = [name for name in question if re.search(rf"\b{name}\b", said)]
+                named = [name for name, called in sent.items() if re.search(rf"\b{called}\b", said)]
                 if limit == "max_tokens" and NEWER_LIMIT in said:
                     limit = NEWER_LIMIT
                 elif named:
                     left_out = left_out | {named[0]}
                 elif error.status_code in (404, 405) and self._other:
-                    self._client.base_url, self._other = self._other, ""
+                    self._client.base_url, self._other, not_there = self._other, "", error
                 else:
-                    self._check(error)
+                    # Of two that are not there, what says that the model is not is to be said.
+                    lost = not_there if self._model not in error.response.text else None
+                    self._check(lost or error)
                     raise MayPass(f"answers {error.status_code}") from error
             except openai.APITimeoutError as error:
                 raise MayPass("does not answer in time") from error

@@ -1,16 +1,20 @@
 """Judgements on disk: JSON Lines, one object a question, appended as they come.
 
 A line bears the hash of the question's whole text, so that whatever was asked already is not asked
-again: after a break, of another run with equal answers, for an entry that stands there twice.
+again: after a break, of another run with equal answers, for an entry that stands there twice. Two
+that ask the same judge at once share the file: each sees what the other has, and the second begins
+at the other end.
 """
 
 from __future__ import annotations
 
 import contextlib
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from io import FileIO
 from pathlib import Path
+
+from filelock import FileLock, Timeout
 
 from twolevers.errors import TwoleversError
 from twolevers.files import hash_of, write_json
@@ -32,6 +36,8 @@ class Judgement:
     """1, or 2 where the first held no number."""
     prompt_tokens: int
     reply_tokens: int
+    left_out: list[str] = field(default_factory=list)
+    """Settings that its server did not take; it was asked without."""
 
 
 def key_of(text: str, time: int = 0) -> str:
@@ -46,13 +52,36 @@ class Judgements:
         self.path = folder / f"{sha256[:16]}.jsonl"
         try:
             write_json(self.path.with_suffix(".json"), judge.model_dump(mode="json"))
-            self._kept = {one.key: one for one in _read(self.path)}
+            self._lock = FileLock(self.path.with_suffix(".lock"))
+            with contextlib.suppress(Timeout):
+                self._lock.acquire(timeout=0)
+            self._kept: dict[str, Judgement] = {}
+            self._read_to = 0
+            self.refresh()
         except PermissionError as error:
             raise TwoleversError(
                 f"{folder}: judgements cannot be kept there ({error.strerror}); open that folder, "
                 "or name another home: TWOLEVERS_HOME"
             ) from error
         self._file: FileIO | None = None
+
+    @property
+    def is_first(self) -> bool:
+        """No other is adding to the file."""
+        return self._lock.is_locked
+
+    def refresh(self) -> None:
+        """Take in what others have added since, whole lines alone. A line that is no judgement
+        counts as not asked."""
+        with contextlib.suppress(FileNotFoundError), self.path.open("rb") as file:
+            file.seek(self._read_to)
+            lines = file.read()
+            lines = lines[: lines.rfind(b"\n") + 1]
+            self._read_to += len(lines)
+            for line in lines.splitlines():
+                with contextlib.suppress(ValueError, TypeError):
+                    one = Judgement(**json.loads(line))
+                    self._kept[one.key] = one
 
     def get(self, key: str) -> Judgement | None:
         """What is kept of a question."""
@@ -76,14 +105,4 @@ class Judgements:
         if self._file:
             self._file.close()
             self._file = None
-
-
-def _read(path: Path) -> list[Judgement]:
-    """The whole lines of a file; a line that is none counts as not asked."""
-    found = []
-    if path.is_file():
-        with path.open(encoding="utf-8", newline="\n", errors="replace") as file:
-            for line in file:
-                with contextlib.suppress(ValueError, TypeError):
-                    found.append(Judgement(**json.loads(line)))
-    return found
+        self._lock.release()

@@ -33,7 +33,8 @@ def track_judged(run_id: str, judged: Judged, against: str | None = None) -> Non
                 "twolevers.judge.model": judge.model,
                 "twolevers.judge.prompt_sha256": judge.prompt_sha256,
                 "twolevers.judge.sha256": judge.sha256,
-                "twolevers.judge.settings": judge.model_dump_json(),
+                "twolevers.judge.settings": judge.model_dump_json(exclude=set(result.left_out)),
+                "twolevers.judge.left_out": ", ".join(result.left_out) or "none",
                 "twolevers.judge.stopped": result.stopped or "no",
             }
         )
