@@ -157,11 +157,12 @@ def test_the_chapters_own_wording(ask: Asking) -> None:
 )
 def test_what_may_pass_is_asked_again(ask: Asking, protocol: str, fault: Fault) -> None:
     ask.server.faults.extend([fault, fault])
-    result = ask(protocol=protocol, timeout=0.3).result
+    slow = fault.seconds > 0
+    result = ask(protocol=protocol, timeout=0.3 if slow else 60.0).result
     assert (result.num_asked, result.num_failed) == (7, 0)
     assert result.sets["tuned"].coverage == 1
-    assert len(ask.server.questions) == 9
-    assert len(ask.waits) == 2
+    assert len(ask.server.questions) - 7 == len(ask.waits)
+    assert len(ask.waits) == 2 or (slow and len(ask.waits) > 2)  # on a slow machine others too
 
 
 @pytest.mark.parametrize("protocol", ["ollama", "openai"])
@@ -173,6 +174,10 @@ def test_retry_after_is_waited_for(ask: Asking, protocol: str) -> None:
 
 def test_retry_after_is_not_waited_for_hours(ask: Asking) -> None:
     ask.server.faults.append(Fault(status=429, headers={"Retry-After": "86400"}))
+    with pytest.raises(TwoleversError, match=r"answers 429: .* asks to wait 86,400 s"):
+        ask()
+    assert ask.waits == []
+    ask.server.faults.append(Fault(status=429, headers={"Retry-After": "300"}))
     date = "Wed, 21 Oct 2015 07:28:00 GMT"
     ask.server.faults.append(Fault(status=503, headers={"Retry-After": date}))
     ask()
@@ -260,6 +265,8 @@ EVENTS = [
     'data: {"choices": [], "usage": {"prompt_tokens": 5, "completion_tokens": 2}}',
     "data: [DONE]",
 ]
+FINISHED = 'data: {"choices": [{"delta": {}, "finish_reason": "stop"}]}'
+OTHERS = [{"type": "output_text", "text": {"value": "Score: 3"}}, "0"]
 PARTS = [{"type": "thinking", "thinking": "Score: 80"}, {"type": "text", "text": "Score: 30"}]
 
 
@@ -268,15 +275,31 @@ PARTS = [{"type": "thinking", "thinking": "Score: 80"}, {"type": "text", "text":
     [
         ("ollama", "\n".join(STREAMED)),
         ("ollama", '{"message": {"thinking": "Score: 80", "content": "Score: 30"}}'),
+        ("ollama", '\ufeff{"message": {"content": "Score: 30"}}'),
         ("openai", "\n\n".join(EVENTS)),
+        ("openai", "\n\n".join([*EVENTS[:-2], FINISHED])),
+        ("openai", ': wait\n\n{"choices": [{"message": {"content": "Score: 30"}}]}'),
         ("openai", json.dumps({"choices": [{"message": {"content": PARTS}}]})),
+        ("openai", json.dumps({"choices": [{"message": {"content": PARTS[:1] + OTHERS}}]})),
+        ("openai", json.dumps({"choices": [{"message": {"content": {"score": 30}}}]})),
         (
             "openai",
             '{"choices": [{"message": {"reasoning_content": "Score: 80", "content": "Score: 30 '
             '\\ud83d"}}], "usage": [], "error": null}',
         ),
     ],
-    ids=["lines", "thinking", "events", "parts", "half a character"],
+    ids=[
+        "lines",
+        "thinking",
+        "mark",
+        "events",
+        "finished",
+        "late",
+        "parts",
+        "others",
+        "object",
+        "half a character",
+    ],
 )
 def test_every_form_of_a_reply_is_read(ask: Asking, protocol: str, text: str) -> None:
     ask.server.faults.append(Fault(text=text))
@@ -323,10 +346,11 @@ def test_an_error_that_came_as_a_success_may_pass(ask: Asking) -> None:
 
 def test_a_model_that_is_being_loaded_is_waited_for(ask: Asking) -> None:
     ask.server.faults.append(Fault(status=503, body='{"error": {"message": "Loading model"}}'))
+    ask.server.faults.append(Fault(text='{"message": {"content": ""}, "done_reason": "load"}'))
     ask.server.faults.append(Fault(status=503, headers={"Retry-After": "nan"}))
-    ask()
-    assert ask.waits[0] == 15
-    assert 0 <= ask.waits[1] < 5
+    assert ask().result.num_failed == 0
+    assert ask.waits[:2] == [15, 15]
+    assert 0 <= ask.waits[2] < 5
 
 
 def test_settings_that_are_not_taken_are_left_out(ask: Asking) -> None:
@@ -360,6 +384,13 @@ def test_a_key_with_signs_that_no_key_has_is_not_shown(
     with pytest.raises(InputError, match="holds signs that no key has") as raised:
         ask()
     assert "sécret" not in str(raised.value)
+    monkeypatch.setenv("TWOLEVERS_JUDGE_KEY", "sk-12345")
+    for status in (400, 401, 500):
+        ask.server.always = Fault(status=status, body="the key sk-12345 is wrong")
+        with pytest.raises(TwoleversError, match=r"the key \(TWOLEVERS_JUDGE_KEY\) is wrong"):
+            ask(protocol="openai")
+    ask.server.always = None
+    ask.server.keys.clear()
     monkeypatch.setenv("TWOLEVERS_JUDGE_KEY", "secret-123\n")
     ask()
     assert ask.server.keys == {"secret-123"}

@@ -34,6 +34,15 @@ from twolevers.generation.answers import Answer
         ("85 - it misses 2 words", 85),
         ("Reason: two of 2 facts are right\nScore: 90", 90),
         ("<think>perhaps 20? Score: 10</think>Score: 70", 70),
+        ("<seed:think>Score: 10</seed:think>Score: 70", 70),
+        ("<reflection>Score: 10</reflection>\nScore: 70", 70),
+        ("◁think▷Score: 10◁/think▷Score: 70", 70),
+        (
+            "<|channel|>analysis<|message|>Score: 10<|end|><|start|>assistant<|channel|>final"
+            "<|message|>Score: 70",
+            70,
+        ),
+        ("<|channel|>analysis<|message|>Score: 10, but", None),
         ("It has 2 errors. Score: 30", 30),
         ("Score: 120", None),
         ("Score: -5", None),

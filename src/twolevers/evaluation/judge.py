@@ -17,9 +17,10 @@ from pathlib import Path
 import pandas as pd
 
 from twolevers.errors import InputError, Problem
-from twolevers.evaluation.judge_asking import Question, Sleep, Spent, ask_all
+from twolevers.evaluation.judge_asking import Question, Spent, ask_all
 from twolevers.evaluation.judge_options import Judge, JudgeOptions, check_options
 from twolevers.evaluation.judge_prompts import PREFERENCE, SCORE_PROMPTS
+from twolevers.evaluation.judge_waits import Sleep
 from twolevers.evaluation.judgements import Judgement, Judgements
 from twolevers.evaluation.statistics import Interval, Paired, interval, paired
 from twolevers.generation.answers import Answer

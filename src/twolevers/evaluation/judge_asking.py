@@ -9,9 +9,6 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type, stop_after_attempt
-from tenacity.wait import wait_random_exponential
-
 from twolevers.errors import InputError, TwoleversError
 from twolevers.evaluation.judge_faults import MayPass, Refused
 from twolevers.evaluation.judge_options import (
@@ -24,17 +21,13 @@ from twolevers.evaluation.judge_options import (
 from twolevers.evaluation.judge_prompts import JudgePrompt
 from twolevers.evaluation.judge_replies import Messages, Reply
 from twolevers.evaluation.judge_servers import JudgeServer, open_server
+from twolevers.evaluation.judge_waits import Sleep, attempts
 from twolevers.evaluation.judgements import Judgement, Judgements, key_of
 from twolevers.progress import Progress, Silent
 
 T = TypeVar("T")
-Sleep = Callable[[float], Awaitable[None]]
-ATTEMPTS = 6
-LONGEST_WAIT = 120.0
-"""Longest wait between two attempts in seconds, whatever the server says."""
 FAILED_IN_A_ROW = 3
 """After so many questions without a reply, none between them, the server counts as gone."""
-_back_off = wait_random_exponential(multiplier=1, max=30)
 
 
 @dataclass(frozen=True)
@@ -266,14 +259,7 @@ class _Asking:
 
     async def _patiently(self, call: Callable[[], Awaitable[T]]) -> T:
         """The call, made again while it fails in a way that may pass."""
-        retrying = AsyncRetrying(
-            stop=stop_after_attempt(ATTEMPTS),
-            wait=_wait,
-            retry=retry_if_exception_type(MayPass),
-            sleep=self.sleep,
-            reraise=True,
-        )
-        async for attempt in retrying:
+        async for attempt in attempts(self.sleep, self.progress.note):
             with attempt:
                 # The client's own limit is for each part of a reply: one that dribbles never ends.
                 try:
@@ -291,10 +277,3 @@ class _Asking:
             f"The judge {self.options.model} at {where} gives no reply: {error}. "
             + (rest if kept else "Nothing is judged yet.")
         )
-
-
-def _wait(state: RetryCallState) -> float:
-    """As long as the server says, else longer with every attempt, never equally long for all."""
-    error = state.outcome.exception() if state.outcome else None
-    asked = error.retry_after if isinstance(error, MayPass) else None
-    return min(asked if asked is not None else _back_off(state), LONGEST_WAIT)

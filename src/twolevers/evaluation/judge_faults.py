@@ -71,7 +71,8 @@ def check(status: int, text: str, headers: Mapping[str, str], url: str, model: s
     if status in (408, 409, 425, 429) or status >= 500:
         loading = LOADING_WAIT if status == 503 and "loading" in text.lower() else None
         wait = _seconds(headers.get("retry-after"))
-        raise MayPass(f"answers {status}: {said}", loading if wait is None else wait)
+        until = f" (and asks to wait {wait:,.0f} s)" if wait else ""
+        raise MayPass(f"answers {status}: {said}{until}", loading if wait is None else wait)
     raise Refused(f"{public(url)} answers {status}: {said}")
 
 

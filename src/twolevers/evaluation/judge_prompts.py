@@ -40,12 +40,15 @@ _RATED = re.compile(
 _SCALE = re.compile(
     r"\b[01]\s*(?:to|-|–|—|and)\s*100\b|[(\[]\s*(?:out of|of|max\.?|/)\s*100\s*[)\]]", re.I
 )
-_THOUGHTS = [  # whole ones; one that began in the prompt; one that was cut off
+_THOUGHT = r"(?:\w+:)?(?:think(?:ing)?|reasoning|thoughts?)"
+_THOUGHTS = [  # whole ones; one that began in the prompt; one that was cut off; GPT-OSS's channels
     re.compile(pattern, re.I | re.S)
     for pattern in (
-        r"[<\[](think(?:ing)?|reasoning|thought)[>\]].*?[<\[]/\1[>\]]",
-        r"\A.*[<\[]/(?:think(?:ing)?|reasoning|thought)[>\]]",
-        r"[<\[](?:think(?:ing)?|reasoning|thought)[>\]].*\Z",
+        rf"[<\[◁]({_THOUGHT}|reflection|analysis|scratchpad)\b[^>\]▷\n]*[>\]▷].*?[<\[◁]/\1[>\]▷]",
+        rf"\A.*[<\[◁]/{_THOUGHT}[>\]▷]",
+        rf"[<\[◁]{_THOUGHT}[>\]▷].*\Z",
+        r"\A.*<\|channel\|>\s*final\b.*?<\|message\|>",
+        r"<\|channel\|>\s*analysis\b.*\Z",
     )
 ]
 _REASON = re.compile(r"\breason\b\W{0,6}(.*)", re.IGNORECASE | re.DOTALL)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,6 +11,7 @@ from typing import Any
 
 from twolevers.data.values import whole
 from twolevers.errors import InputError, Problem
+from twolevers.evaluation.judge_options import KEY, OPENAI_KEY
 
 Messages = Sequence[Mapping[str, str]]
 """`role` and `content` of each, the newest last."""
@@ -37,6 +39,7 @@ def read_object(text: str, address: str) -> dict[str, Any]:
         ValueError: no whole object; says what instead.
         InputError: a page for a browser.
     """
+    text = text.removeprefix("\ufeff")
     try:
         body = json.loads(text)
     except (ValueError, RecursionError):
@@ -65,12 +68,20 @@ def _joined(text: str) -> dict[str, Any] | None:
         return None
     if failed := next((part for part in parts if "error" in part), None):
         return dict(failed)
+    if len(parts) == 1 and "delta" not in str(parts[0].get("choices")):
+        return dict(parts[0])  # whole, behind signs of life
     said = "".join(message_text(part) or "" for part in parts)
     if parts[-1].get("done") is True:
         return {**parts[-1], "message": {"content": said}}
-    ended = "[DONE]" in text.rstrip()[-20:]
+    ended = "[DONE]" in text.rstrip()[-20:] or any(_finished(part) for part in parts)
     usage = next((part["usage"] for part in reversed(parts) if part.get("usage")), None)
     return {"choices": [{"message": {"content": said}}], "usage": usage} if ended else None
+
+
+def _finished(part: Mapping[str, Any]) -> bool:
+    choices = part.get("choices")
+    first = choices[0] if isinstance(choices, list) and choices else None
+    return isinstance(first, dict) and bool(first.get("finish_reason"))
 
 
 def message_text(body: Mapping[str, Any]) -> str | None:
@@ -86,9 +97,18 @@ def message_text(body: Mapping[str, Any]) -> str | None:
         return None
     content = message.get("content")
     if isinstance(content, list):
-        texts = [part.get("text") for part in content if isinstance(part, dict)]
-        content = "".join(text for text in texts if isinstance(text, str))
+        content = "".join(_part_text(part) for part in content)
+    elif isinstance(content, (dict, int, float)):
+        content = json.dumps(content)
     return whole(content) if isinstance(content, str) else ""
+
+
+def _part_text(part: Any) -> str:
+    if isinstance(part, dict):
+        part = "" if part.get("type") in ("thinking", "reasoning") else part.get("text")
+    if isinstance(part, dict):
+        part = part.get("value")
+    return part if isinstance(part, str) else ""
 
 
 def error_in(body: Mapping[str, Any]) -> tuple[int, str] | None:
@@ -115,7 +135,11 @@ def reply_of(text: str, messages: Messages, prompt: object, reply: object) -> Re
 
 
 def excerpt(text: str) -> str:
-    """The beginning of what a server said, as one line that may be shown in a terminal."""
+    """The beginning of what a server said, as one line that may be shown in a terminal, without
+    the key that it may repeat."""
+    for name in (KEY, OPENAI_KEY):
+        if key := os.environ.get(name, "").strip():
+            text = text.replace(key, f"({name})")
     if text.lstrip()[:1] == "<":
         text = _MARKUP.sub(" ", text)
     line = " ".join("".join(c if c.isprintable() else " " for c in text[: 20 * SHOWN]).split())

@@ -11,7 +11,7 @@ import httpx
 
 from twolevers.data.catalog import is_loopback
 from twolevers.errors import InputError, Problem
-from twolevers.evaluation.judge_faults import MayPass, check, no_model, no_server
+from twolevers.evaluation.judge_faults import LOADING_WAIT, MayPass, check, no_model, no_server
 from twolevers.evaluation.judge_options import Judge, JudgeOptions, key_for, public
 from twolevers.evaluation.judge_replies import (
     Messages,
@@ -98,6 +98,8 @@ class OllamaServer:
         }
         question = {"model": judge.model, "messages": list(messages), "options": options}
         body = await self._request("POST", "/api/chat", question | {"stream": False})
+        if body.get("done") is False or body.get("done_reason") == "load":
+            raise MayPass("sends the beginning of a reply alone", LOADING_WAIT)
         text = _message(body, self._url, self._model)
         return reply_of(text, messages, body.get("prompt_eval_count"), body.get("eval_count"))
 
