@@ -34,6 +34,8 @@ from twolevers.generation.answers import Answer
         ("85 - it misses 2 words", 85),
         ("Reason: two of 2 facts are right\nScore: 90", 90),
         ("<think>perhaps 20? Score: 10</think>Score: 70", 70),
+        ("<think>" * 20_000 + "Score: 10</think>Score: 70", 70),
+        ("<think>" * 20_000, None),
         ("<seed:think>Score: 10</seed:think>Score: 70", 70),
         ("<reflection>Score: 10</reflection>\nScore: 70", 70),
         ("◁think▷Score: 10◁/think▷Score: 70", 70),

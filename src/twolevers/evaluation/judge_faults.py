@@ -99,7 +99,7 @@ def no_server(url: str, error: BaseException, start: str) -> InputError:
 
 def no_model(model: str, url: str, there: Mapping[str, object], way_out: str) -> InputError:
     """What is said where the server lacks the model."""
-    known = ", ".join(sorted(there)) or "none"
+    known = excerpt(", ".join(sorted(there))) or "none"
     return InputError(
         Problem("--judge-model", model, f"{public(url)} does not have it (it has {known})", way_out)
     )

@@ -51,6 +51,9 @@ _THOUGHTS = [  # whole ones; one that began in the prompt; one that was cut off;
         r"<\|channel\|>\s*analysis\b.*\Z",
     )
 ]
+_THOUGHT_ENDS = re.compile(rf"[<\[◁]/{_THOUGHT}[>\]▷]", re.I)
+LONGEST_REPLY = 20_000
+"""Characters that are read: a model that repeats itself may be held by nothing else."""
 _REASON = re.compile(r"\breason\b\W{0,6}(.*)", re.IGNORECASE | re.DOTALL)
 _CHOICE = re.compile(
     r"\W{0,4}(?:(?:better|response|answer)\W{1,4})*(A|B|(?:a\s+)?tie)\b"
@@ -142,6 +145,9 @@ def _labelled(text: str) -> re.Match[str] | None:
 
 def _answer(reply: str) -> str:
     """What a reply says once its thoughts, which may weigh other scores, are left out."""
+    if len(reply) > LONGEST_REPLY:
+        begin = max((found.start() for found in _THOUGHT_ENDS.finditer(reply)), default=0)
+        reply = reply[begin : begin + LONGEST_REPLY]
     for thought in _THOUGHTS:
         reply = thought.sub("", reply)
     return reply.strip()
