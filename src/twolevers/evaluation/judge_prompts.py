@@ -56,8 +56,12 @@ LONGEST_REPLY = 20_000
 """Characters that are read: a model that repeats itself may be held by nothing else."""
 _REASON = re.compile(r"\breason\b\W{0,6}(.*)", re.IGNORECASE | re.DOTALL)
 _CHOICE = re.compile(
-    r"\W{0,4}(?:(?:better|response|answer)\W{1,4})*(A|B|(?:a\s+)?tie)\b"
-    r"(?=\W*(?:\n|\Z)|\W{0,3}[:;,.)–—-]|\s+is\b)",
+    r"\W{0,4}(?:(?:the|my|final|better|best|winner|choice|verdict|preference|preferred|response"
+    r"|answer|option|is|it's|i|prefer|choose|boxed)\W{1,4})*"
+    r"((?-i:A|B)|[ab](?=\W*(?:\n|\Z))|(?:a\s+)?tie)\b"
+    r"(?=\W*(?:\n|\Z)|\W{0,3}[:;,.)–—-]|(?<=tie)\s*\("
+    r"|\s+is\s+(?:(?:the|a|bit|much|far|clearly|slightly)\s+)*"
+    r"(?:better|best|prefer(?:red|able)|superior|winner)\b)",
     re.IGNORECASE,
 )
 _BOTH = re.compile(
@@ -154,9 +158,10 @@ def _answer(reply: str) -> str:
 
 
 def read_preference(reply: str) -> Reading:
-    """`A`, `B` or `tie` at the beginning of a judge's reply."""
+    """`A`, `B` or `tie` at the beginning of a judge's reply, or at its end behind the reason."""
     text = _answer(reply)
-    found = _CHOICE.match(text)
+    behind = text.rpartition("\n")[2] if _REASON.match(text) else ""
+    found = _CHOICE.match(text) or _CHOICE.match(behind)
     if _BOTH.match(text):  # `A, B or tie`, or a word about each: no choice
         found = None
     return Reading(_CHOICES.get(found[1].lower(), 0.0) if found else None, _reason(text))
