@@ -80,6 +80,7 @@ def print_evaluation(evaluation: Evaluation) -> None:
         lines["judge"] = (
             f"{of_set.mean or 'no score'}, {of_set.num_scored} of {of_set.num_answers} scored"
             + (f"; stopped by {judge.stopped}" if judge.stopped else "")
+            + (f"; asked without {', '.join(judge.left_out)}" if judge.left_out else "")
         )
     lines["run"] = evaluation.mlflow_run_id
     console.print(grid(lines))

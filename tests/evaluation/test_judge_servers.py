@@ -84,9 +84,9 @@ def test_a_model_that_is_not_there_is_seen(server: JudgeServer, protocol: str) -
 def test_the_time_limit_holds_from_the_first_look_on(
     silent: str, protocol: str, tmp_path: Path
 ) -> None:
-    asked = options(silent, protocol=protocol, max_seconds=0.3)
+    asked = options(silent, protocol=protocol, max_seconds=0.1)
     for judge in (check_judge, lambda one: ask(one, tmp_path)):
-        with pytest.raises(TwoleversError, match=r"gives no reply: none within .* of 0\.3 s"):
+        with pytest.raises(TwoleversError, match=r"gives no reply: none within .* of 0\.1 s"):
             judge(asked)
 
 
@@ -103,7 +103,7 @@ def test_a_host_that_is_dead_is_said_once(
             one.setblocking(False)
             one.connect_ex(full.getsockname())
         url = f"http://127.0.0.1:{full.getsockname()[1]}"
-        with pytest.raises(InputError, match=r"no server answers there \(no connection in time\)"):
+        with pytest.raises(InputError, match="no server answers there"):
             ask(options(url, protocol=protocol), tmp_path)
         for one in waiting:
             one.close()

@@ -111,7 +111,7 @@ def test_losses_and_scores_of_a_model(data: TokenisedData, tmp_path: Path) -> No
     assert Scores.model_validate_json(scores.model_dump_json()) == scores
 
 
-@pytest.mark.parametrize("split", ["val", "all"])
+@pytest.mark.parametrize("split", ["all"])
 def test_the_loss_is_of_the_split_that_is_scored(
     data: TokenisedData, tmp_path: Path, split: ScoredSplit
 ) -> None:
