@@ -90,8 +90,8 @@ def _entries(evaluation: Evaluation) -> str:
     """How many were scored, of what, and what a reader must know of them."""
     count, split = f"{evaluation.scores.num_scored:,}", evaluation.split
     text = f"all {count}" if split == "all" else f"the {split} split, {count}"
-    if evaluation.num_dropped:
-        text += f"; {evaluation.num_dropped:,} of the data left out (see its ledger)"
+    for reason, dropped in evaluation.dropped.items():
+        text += f"; {dropped:,} left out ({reason})"
     if evaluation.num_trained_on:
         text += f"; the run was trained on {evaluation.num_trained_on:,} of them"
     return text

@@ -15,7 +15,7 @@ from twolevers.data import tokenise as tokenise_module
 from twolevers.data.batch import IGNORE_INDEX, collate
 from twolevers.data.prompt import PromptStyle, find_style
 from twolevers.data.split import SPLITS, load_split, split_rows
-from twolevers.data.tokenise import tokenise
+from twolevers.data.tokenise import dropped_rows, tokenise
 from twolevers.data.tokenizer import END_OF_TEXT, get_tokenizer
 from twolevers.errors import InputError, TwoleversError
 from twolevers.options import DataOptions
@@ -331,3 +331,15 @@ def test_all_of_it_to_be_scored(dataset: Any, home: Any, entries: Any, count: in
         assert run(file, home, allow_leakage=True).path != data.path
     with pytest.raises(InputError, match="test split: nothing is left of it"):
         tokenise(file, DataOptions(max_length=2), seed=1, home=home, progress=Silent(), whole=True)
+
+
+def test_what_was_left_out_is_told_by_its_reason(dataset: Any, home: Any, entries: Any) -> None:
+    rows = [*entries(1), HELLO_ROW | {"instruction": "many " * 99}, HELLO_ROW, HELLO_ROW]
+    options = DataOptions(max_length=60, drop_duplicates=True)
+    data = tokenise(dataset(rows), options, seed=1, home=home, progress=Silent(), whole=True)
+    dropped = {
+        "repeats an earlier entry whole": 1,
+        "its prompt alone fills max_length (60 tokens)": 1,
+    }
+    assert dropped_rows(data, "test") == dropped_rows(data, "all") == dropped
+    assert (dropped_rows(data, "train"), data.num_test) == ({}, 2)

@@ -35,7 +35,7 @@ from twolevers.errors import InputError, Problem, TwoleversError
 from twolevers.files import atomic_folder, hash_of, read_json, sha256_of, write_json
 from twolevers.options import DataOptions
 from twolevers.progress import Progress
-from twolevers.records import DatasetFile, TokenisedData
+from twolevers.records import DatasetFile, ScoredSplit, TokenisedData
 from twolevers.settings import Home
 
 DATA_VERSION = 5
@@ -106,6 +106,16 @@ def tokenise(
             "TWOLEVERS_HOME"
         ) from error
     return record.model_copy(update={"path": path})
+
+
+def dropped_rows(data: TokenisedData, split: ScoredSplit) -> dict[str, int]:
+    """How many rows were dropped from a split, or from all, by the reason."""
+    found: dict[str, int] = {}
+    file = data.path / LEDGER_FILE
+    for one in read_json(file)["dropped_rows"] if file.is_file() else ():
+        if split in ("all", one["split"]):
+            found[one["reason"]] = found.get(one["reason"], 0) + len(one["rows"])
+    return found
 
 
 def _reuse(path: Path, dataset: DatasetFile) -> TokenisedData | None:

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from pydantic import Field
+
+from twolevers.data.tokenise import dropped_rows
 from twolevers.evaluation.frames import answers_frame
 from twolevers.evaluation.judge import JudgeResult
 from twolevers.evaluation.seen import num_trained_on
@@ -46,8 +49,8 @@ class Evaluation(Record):
     dataset: str
     split: ScoredSplit = "test"
     """What of the data was scored; `scores.test_loss` is the loss on that."""
-    num_dropped: int = 0
-    """Entries left out when the data was read: the run's ledger says why."""
+    dropped: dict[str, int] = Field(default_factory=dict)
+    """Entries left out of it when the data was read, by the reason."""
     num_trained_on: int | None = None
     """Scored entries that the run was trained on; None where that is not known."""
     scores: Scores
@@ -140,7 +143,7 @@ def note_evaluation(
         precision=run.options.precision,
         dataset=data.dataset,
         split=evaluated.split,
-        num_dropped=data.num_dropped,
+        dropped=dropped_rows(data, evaluated.split),
         num_trained_on=seen,
         scores=scores,
         judge=judge,
