@@ -15,6 +15,7 @@ from twolevers.errors import InputError, Problem
 from twolevers.report.texts import option_text, shown
 from twolevers.settings import Home, load_settings
 from twolevers.tracking import names
+from twolevers.tracking.judged import judged_mean
 from twolevers.tracking.kinds import CALLED, check_kind
 from twolevers.tracking.queries import find_run, read_summary, read_written
 from twolevers.tracking.run_info import RunInfo
@@ -87,10 +88,9 @@ def _about_evaluation(found: RunInfo, *, judged: bool) -> dict[str, str]:
     lines = {"status": found.status}
     if of := found.tags.get(names.EVALUATION_OF):
         lines["model of run"] = of
-    means = [found.metrics.get(f"judge/{role}_mean") for role in names.ROLES]
-    mean = next((mean for mean in means if mean is not None), None)
-    if mean is not None and not judged:  # by `twolevers judge`, later
-        lines["judged since"] = f"{mean:.2f}, by {found.tags.get('twolevers.judge.model', '–')}"
+    if not judged and (since := judged_mean(found)):  # by `twolevers judge`, later
+        model, mean = since
+        lines["judged since"] = f"{mean:.2f}, by {model}"
     return lines
 
 

@@ -101,7 +101,10 @@ def test_a_runs_model_is_scored_and_judged(
     assert run.tags["twolevers.kind"] == "evaluation"
     assert run.tags["twolevers.evaluation_of"] == trained.run_id
     assert run.metrics["tuned/test_loss"] == pytest.approx(scores["test_loss"])
-    assert run.metrics["judge/tuned_mean"] == found["judge"]["sets"]["tuned"]["mean"]["mean"]
+    judge = run.tags["twolevers.judge.name"]
+    assert (
+        run.metrics[f"judge/{judge}/tuned_mean"] == found["judge"]["sets"]["tuned"]["mean"]["mean"]
+    )
     assert run.artifacts
     table = json.loads((run.artifacts / "responses.json").read_text(encoding="utf-8"))
     assert len(table["data"]) == 6

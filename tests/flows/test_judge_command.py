@@ -18,6 +18,7 @@ from twolevers.evaluation.judge_options import JudgeOptions, judge_options_from
 from twolevers.settings import Home, Settings
 from twolevers.tracking.mlflow_tracker import open_run
 from twolevers.tracking.queries import find_run
+from twolevers.tracking.store import open_store
 
 
 @pytest.fixture(scope="module")
@@ -67,11 +68,13 @@ def test_one_run(
     assert "better 2, the same 4, worse 0" in out
     found = find_run(one, home, Settings())
     assert found.status == "FINISHED"
-    assert found.metrics["judge/tuned_mean"] == pytest.approx(tuned)
-    assert found.metrics["judge/base_mean"] == 20
-    assert found.metrics["judge/difference"] == pytest.approx(tuned - 20)
-    assert found.metrics["judge/tuned_coverage"] == 1
-    assert found.metrics["judge/spread"] == 0
+    of_judge = f"judge/{found.tags['twolevers.judge.name']}"
+    assert of_judge.startswith("judge/llama3-")
+    assert found.metrics[f"{of_judge}/tuned_mean"] == pytest.approx(tuned)
+    assert found.metrics[f"{of_judge}/base_mean"] == 20
+    assert found.metrics[f"{of_judge}/difference"] == pytest.approx(tuned - 20)
+    assert found.metrics[f"{of_judge}/tuned_coverage"] == 1
+    assert found.metrics[f"{of_judge}/spread"] == 0
     assert found.tags["twolevers.judge.model"] == "llama3"
     with sqlite3.connect(home.mlflow / "mlflow.db") as database:
         [(tables,)] = database.execute(
@@ -86,6 +89,28 @@ def test_one_run(
     judge([one], JudgeOptions(url=server.url, ask_twice=2), as_json=True)
     assert json.loads(capsys.readouterr().out)["num_asked"] == 0
     assert len(server.questions) == asked
+
+
+def test_one_that_was_stopped_displaces_no_whole_judgement(
+    runs: tuple[Home, list[str]], server: JudgeServer
+) -> None:
+    home, (one, _, _) = runs
+    whole = JudgeOptions(url=server.url, ask_twice=0)
+    judge([one], whole, as_json=True)
+    before = find_run(one, home, Settings())
+    cut = JudgeOptions(url=server.url, ask_twice=0, seed=7, max_tokens=1, concurrency=1)
+    judge([one], cut, as_json=True)
+    after = find_run(one, home, Settings())
+    assert after.metrics.items() > before.metrics.items()
+    [other] = {name.split("/")[1] for name in after.metrics.keys() - before.metrics.keys()}
+    assert after.metrics[f"judge/{other}/tuned_coverage"] < 1
+    assert json.loads(after.tags["twolevers.judge.settings"])["seed"] == 123
+    client = open_store(home, Settings()).client
+    beside = client.search_runs(
+        [client.get_run(one).info.experiment_id],
+        f"tags.`twolevers.evaluation_of` = '{one}' and tags.`twolevers.role` = 'tuned'",
+    )
+    assert [run.data.metrics["judge/coverage"] for run in beside] == [1.0]
 
 
 def test_two_runs(
@@ -115,7 +140,9 @@ def test_two_runs(
     metrics, sent = found.metrics, json.loads(found.tags["twolevers.judge.settings"])
     assert (sent["temperature"], "seed" in sent) == (0, False)
     assert found.tags["twolevers.judge.left_out"] == "seed"
-    assert metrics[f"judge/against/{one[:8]}/preferred_wins"] == 1
+    [wins] = [name for name in metrics if name.endswith("preferred_wins")]
+    assert wins.startswith(f"judge/against/{one[:8]}/llama3-")
+    assert metrics[wins] == 1
     judge([one, two], told, as_json=False)
     out = capsys.readouterr().out
     assert f"{two[:8]} preferred" in out

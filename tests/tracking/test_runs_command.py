@@ -82,8 +82,9 @@ def made(prepared: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[R
             if of:
                 tracker.set_tags({names.EVALUATION_OF: of})
             else:
-                tracker.log_metrics({"judge/base_mean": 61.5}, step=0)
-                tracker.set_tags({"twolevers.judge.model": "llama3"})
+                tracker.log_metrics({"judge/llama3-0a/base_mean": 61.5}, step=0)
+                judge = {"model": "llama3", "name": "llama3-0a"}
+                tracker.set_tags({f"twolevers.judge.{key}": judge[key] for key in judge})
             evaluation = {
                 "mlflow_run_id": tracker.run_id, "what": of[:8] or "gpt2-medium",
                 "model": PARAMS["model"], "device": "cuda:0", "hardware": "a GPU",

@@ -84,7 +84,8 @@ def test_answers_of_a_run_that_made_a_model_stand_in_runs_beside_it(
         "tuned answers · nano": "FINISHED",
     }
     [tuned] = [run for run in beside if run.info.run_name == "tuned answers · nano"]
-    assert tuned.data.metrics == {"judge/mean": 90.0, "exact_match/mean": 0.5, "token_f1/mean": 1.0}
+    means = {"judge/mean": 90.0, "exact_match/mean": 0.5, "token_f1/mean": 1.0}
+    assert tuned.data.metrics == means | {"judge/coverage": 1.0}
     assert tuned.data.tags["twolevers.evaluation_of"] == trained.run_id
     found = store.client.search_traces(
         locations=[store.experiment_id], run_id=tuned.info.run_id, include_spans=False

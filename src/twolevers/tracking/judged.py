@@ -7,8 +7,11 @@ from collections.abc import Iterator
 import pandas as pd
 
 from twolevers.evaluation.judge import Judged, JudgeResult
-from twolevers.settings import Home, load_settings
+from twolevers.settings import Home, Settings, load_settings
+from twolevers.tracking import names
 from twolevers.tracking.mlflow_tracker import attach_run
+from twolevers.tracking.queries import find_run
+from twolevers.tracking.run_info import RunInfo
 from twolevers.tracking.traces import ScoredAnswer, Verdict, computed
 from twolevers.tracking.values import clean_key
 
@@ -16,33 +19,55 @@ from twolevers.tracking.values import clean_key
 def track_judged(run_id: str, judged: Judged, against: str | None = None) -> None:
     """Metrics, tags and table of a judgement, in the run that it is of.
 
-    Metrics lie under `judge/`, those of a comparison under `judge/against/ID/`. A later judgement
-    replaces the metrics, tags and traces of an earlier one; tables stay, one a judge.
+    Metrics and table lie under `judge/JUDGE`, those of a comparison under `judge/against/ID/JUDGE`:
+    what two judges say is never mixed. Tags and the answers in MLflow's evaluation pages are of the
+    newest judgement, but one that was stopped leaves those of a whole one.
 
     Args:
         against: id of another run that it was compared with.
     """
     result = judged.result
     judge = result.judge
-    folder = "judge" if against is None else f"judge/against/{against[:8]}"
     name = clean_key(f"{judge.model.replace('/', '_')}-{judge.sha256[:8]}")
-    with attach_run(home=Home(), settings=load_settings(), run_id=run_id) as tracker:
-        tracker.log_metrics({f"{folder}/{key}": value for key, value in _figures(result)}, step=0)
-        tracker.set_tags(
-            {
-                "twolevers.judge.model": judge.model,
-                "twolevers.judge.prompt_sha256": judge.prompt_sha256,
-                "twolevers.judge.sha256": judge.sha256,
-                "twolevers.judge.settings": judge.model_dump_json(exclude=set(result.left_out)),
-                "twolevers.judge.left_out": ", ".join(result.left_out) or "none",
-                "twolevers.judge.stopped": result.stopped or "no",
-            }
-        )
-        tracker.log_table(judged.table, f"{folder}/{name}.json")
+    place = f"judge/{name}" if against is None else f"judge/against/{against[:8]}/{name}"
+    home, settings, left_out = Home(), load_settings(), set(result.left_out)
     owners = [run_id] * len(result.sets) if against is None else [against, run_id]
+    kept = {owner for owner in owners if result.stopped and _is_whole(owner, home, settings)}
+    with attach_run(home=home, settings=settings, run_id=run_id) as tracker:
+        tracker.log_metrics({f"{place}/{key}": value for key, value in _figures(result)}, step=0)
+        tracker.log_table(judged.table, f"{place}.json")
+        if run_id not in kept:
+            tracker.set_tags(
+                {
+                    **({names.JUDGE: name} if against is None else {}),
+                    "twolevers.judge.model": judge.model,
+                    "twolevers.judge.prompt_sha256": judge.prompt_sha256,
+                    "twolevers.judge.sha256": judge.sha256,
+                    "twolevers.judge.settings": judge.model_dump_json(exclude=left_out),
+                    "twolevers.judge.left_out": ", ".join(result.left_out) or "none",
+                    names.JUDGE_STOPPED: result.stopped or "no",
+                }
+            )
     for of, owner in zip(result.sets, owners, strict=True):
-        with attach_run(home=Home(), settings=load_settings(), run_id=owner) as tracker:
+        if owner in kept:
+            continue
+        with attach_run(home=home, settings=settings, run_id=owner) as tracker:
             tracker.log_answers(of if against is None else "tuned", _answers(judged, of))
+
+
+def judged_mean(run: RunInfo) -> tuple[str, float] | None:
+    """The newest judge's model and the mean that it gave, to the tuned model where there is one."""
+    means = (
+        run.metrics.get(f"judge/{run.tags.get(names.JUDGE)}/{role}_mean")
+        for role in reversed(names.ROLES)
+    )
+    mean = next((mean for mean in means if mean is not None), None)
+    return None if mean is None else (run.tags.get("twolevers.judge.model", "–"), mean)
+
+
+def _is_whole(run_id: str, home: Home, settings: Settings) -> bool:
+    """Whether a judgement is tracked that came to its end."""
+    return find_run(run_id, home, settings).tags.get(names.JUDGE_STOPPED) == "no"
 
 
 def _answers(judged: Judged, of: str) -> list[ScoredAnswer]:

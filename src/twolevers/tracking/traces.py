@@ -63,7 +63,7 @@ def log_answers(
     client: MlflowClient, experiment_id: str, run_id: str, answers: Sequence[ScoredAnswer]
 ) -> None:
     """The answers of a run as its traces, in place of those that it had; the mean of each score as
-    a metric.
+    a metric, and beside a judge's the share that it scored.
 
     Raises:
         MlflowException: the store does not take them.
@@ -82,6 +82,8 @@ def log_answers(
     for name in dict.fromkeys(name for answer in answers for name in answer.verdicts):
         values = [float(one.verdicts[name].value) for one in answers if name in one.verdicts]
         client.log_metric(run_id, f"{name}/mean", sum(values) / len(values))
+        if any(one.verdicts[name].judge for one in answers if name in one.verdicts):
+            client.log_metric(run_id, f"{name}/coverage", len(values) / len(answers))
 
 
 def run_of_answers(
