@@ -90,11 +90,11 @@ class Judgements:
     def add(self, judgement: Judgement) -> None:
         """Keep it, on disk before this returns."""
         if self._file is None:
-            cut_off = self.path.is_file() and not self.path.read_bytes().endswith(b"\n")
+            before = self.path.read_bytes() if self.path.is_file() else b""
             # Not buffered: a line is one write, so that two judges at once mix no lines.
             self._file = self.path.open("ab", buffering=0)
             # What a kill left of a line ends here; the question is asked again.
-            self._file.write(b"\n" if cut_off and self.path.stat().st_size else b"")
+            self._file.write(b"\n" if before and not before.endswith(b"\n") else b"")
         line = f"{json.dumps(asdict(judgement), ensure_ascii=False)}\n".encode()
         while line:
             line = line[self._file.write(line) :]
