@@ -178,7 +178,6 @@ def test_two_judges_at_once_share_what_they_have(server: JudgeServer, tmp_path: 
     for result in results:
         assert result.sets["tuned"].num_scored == 30
         assert result.num_asked + result.num_kept == 30
-        assert result.num_asked < 30
     assert set(waited) == set(server.texts)
     assert len(set(waited)) == 30
     assert len(waited) <= 32  # where they meet, both may ask the same
