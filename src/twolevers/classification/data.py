@@ -15,7 +15,6 @@ import twolevers
 from twolevers.classification.options import ClassifyOptions, CutRule
 from twolevers.classification.read import Labelled, read_labelled
 from twolevers.classification.records import LabelledData
-from twolevers.classification.table import refuse
 from twolevers.data.tokenizer import get_tokenizer
 from twolevers.data.values import listed
 from twolevers.errors import InputError, Problem
@@ -46,19 +45,17 @@ def prepare(
         progress: told what was left out, cut or found twice.
 
     Raises:
-        InputError: as `read_labelled`; too few texts to split; a label that has no text to train
-            on.
+        InputError: as `read_labelled`; too few texts to split.
     """
     data, seed = options.data, options.training.seed
     found = read_labelled(dataset.path, data)
     kept = balanced_rows(found.labels, seed) if data.balanced else np.arange(len(found.labels))
     advice = _advice(found.labels, data.balanced)
-    splits = split_rows(kept, seed, advice)
+    splits = split_rows(kept, found.labels, seed, advice)
     of_row = {int(row): name for name, rows in splits.items() for row in rows}
     rows = [int(row) for name in SPLITS for row in splits[name]]
     place = {label: place for place, label in enumerate(found.order)}
     labels = [place[found.labels[row]] for row in rows]
-    _check_labels(found, kept, splits["train"], dataset.path, advice)
     whole = get_tokenizer().encode_batch([found.texts[row] for row in rows])
     tokens = [cut(ids, data.max_length, data.cut) for ids in whole]
 
@@ -95,6 +92,7 @@ def prepare(
         train_tokens=sum(len(ids) for ids in tokens[: len(splits["train"])]),
     )
     _say(record, options, progress)
+    _say_missing(found, splits, progress)
     _say_doubts(found, progress)
     return record
 
@@ -125,20 +123,44 @@ def balanced_rows(labels: Sequence[str], seed: int) -> np.ndarray:
 
 
 def split_rows(
-    rows: np.ndarray, seed: int, advice: str = "give at least 10"
+    rows: np.ndarray, labels: Sequence[str], seed: int, advice: str = "give at least 10"
 ) -> dict[SplitName, np.ndarray]:
-    """70 % train, 10 % val, the rest test, of the rows shuffled by the seed, as chapter 6.
+    """70 % train, 10 % val, the rest test, of the rows shuffled by the seed, as chapter 6. Where
+    that leaves a label out of a split that it has texts enough for, the shuffled rows are split
+    label by label instead, see `label_sizes`.
+
+    Args:
+        labels: of every row of the file.
 
     Raises:
         InputError: too few rows for every split to have one.
     """
     num_train, num_val = int(len(rows) * 0.7), int(len(rows) * 0.1)
-    if min(num_train, num_val, len(rows) - num_train - num_val) < 1:
+    order = np.random.Generator(np.random.PCG64(seed)).permutation(rows)
+    place = np.repeat([0, 1, 2], [num_train, num_val, len(rows) - num_train - num_val])
+    column = np.array(labels, dtype=object)[order]
+    of_label = [np.flatnonzero(column == label) for label in sorted({*column})]
+    sizes = [label_sizes(len(places)) for places in of_label]
+    if any(
+        size and split not in place[places]
+        for places, sizes_of in zip(of_label, sizes, strict=True)
+        for split, size in enumerate(sizes_of)
+    ):
+        for places, sizes_of in zip(of_label, sizes, strict=True):
+            place[places] = np.repeat([0, 1, 2], sizes_of)
+    splits = {name: order[place == split] for split, name in enumerate(SPLITS)}
+    if not num_val or not all(map(len, splits.values())):
         what = "too few texts to split 70/10/20 into training, validation and test"
         raise InputError(Problem("dataset", len(rows), what, advice))
-    order = np.random.Generator(np.random.PCG64(seed)).permutation(rows)
-    train, val, test = np.split(order, [num_train, num_train + num_val])
-    return {"train": train, "val": val, "test": test}
+    return splits
+
+
+def label_sizes(count: int) -> tuple[int, int, int]:
+    """Of a label's texts how many train, validate and test: 10 % and 20 % rounded (half up) and at
+    least one each; of two texts one trains and one tests, a single one trains."""
+    num_val = max((count + 5) // 10, 1) if count > 2 else 0
+    num_test = max((2 * count + 5) // 10, 1) if count > 1 else 0
+    return count - num_val - num_test, num_val, num_test
 
 
 def read_texts(file: Path, split: SplitName) -> list[str]:
@@ -173,27 +195,6 @@ def _advice(labels: Sequence[str], balanced: bool) -> str:
     )
 
 
-def _check_labels(
-    found: Labelled, kept: np.ndarray, train: np.ndarray, path: Path, advice: str
-) -> None:
-    trained = {found.labels[row] for row in train}
-    counts = Counter(found.labels[row] for row in kept)
-    if "--no-balanced" not in advice:
-        advice = "give more texts of it, remove it, or take another --seed"
-    faults = [
-        Problem(
-            f"{path.name}, label",
-            label,
-            f"has {counts[label]} text{'s' * (counts[label] != 1)} to split, none of which came "
-            "into the training split",
-            advice,
-        )
-        for label in found.order
-        if label not in trained
-    ]
-    refuse(path, faults, "labels have no text to train on")
-
-
 def _say(data: LabelledData, options: ClassifyOptions, progress: Progress) -> None:
     sizes = f"{data.num_train} to train, {data.num_val} to validate, {data.num_test} to test"
     progress.note(f"{data.text_column} → {data.label_column}: {listed(data.labels)}; {sizes}")
@@ -204,6 +205,15 @@ def _say(data: LabelledData, options: ClassifyOptions, progress: Progress) -> No
         progress.note(f"{data.num_cut} texts cut to {limit} tokens: {options.data.cut}")
     if data.num_repeated:
         progress.note(f"{data.num_repeated} test texts stand in the training split too")
+
+
+def _say_missing(found: Labelled, splits: dict[SplitName, np.ndarray], progress: Progress) -> None:
+    """The labels that are too rare to stand in every split."""
+    texts = Counter(found.labels[row] for rows in splits.values() for row in rows)
+    for count, missing in ((1, "validation and test splits"), (2, "validation split")):
+        if rare := [label for label in found.order if texts[label] == count]:
+            of_each = "1 text" if count == 1 else f"{count} texts"
+            progress.note(f"missing in the {missing}, with {of_each} each: {listed(rare)}")
 
 
 def _say_doubts(found: Labelled, progress: Progress) -> None:
