@@ -35,7 +35,7 @@ FIGURES = {
 }
 """The columns of runs that a kind of run can fill; those that none in a list can are left out."""
 
-FOLDED = {"started": 7, "2 epochs": 6, "val loss": 5, "test acc.": 5}
+FOLDED = {"start, UTC": 7, "2 epochs": 6, "val loss": 5, "test acc.": 5}
 """Widths in characters that break between words alone."""
 
 
@@ -140,7 +140,7 @@ def _in_short(row: dict[str, Any]) -> dict[str, Any]:
         "of": _evaluated(row),
         "device": row["device"],
         "status": row["status"],
-        "started": str(row["started"])[5:16].replace("T", " "),
+        "start, UTC": str(row["started"])[5:16].replace("T", " "),
         "2 epochs": seconds_text(row["two_epoch_seconds"]),
         "val loss": _score(row, "val_loss"),
         "match": _score(row, "exact_match"),

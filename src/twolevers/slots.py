@@ -80,7 +80,7 @@ def _open_to_all(lock: Path) -> Path:
 
 def _tell(note: Path, holder: str) -> None:
     # Not with `atomic_file`: in a folder with the sticky bit, another user's file stays theirs.
-    told = {"holder": holder, "user": _user(), "since": time.strftime("%H:%M")}
+    told = {"holder": holder, "user": _user(), "since": time.strftime("%H:%M UTC", time.gmtime())}
     with contextlib.suppress(OSError):
         note.write_text(json.dumps(told), encoding="utf-8")
         note.chmod(0o666)

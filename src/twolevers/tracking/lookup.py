@@ -68,7 +68,7 @@ def find_by_id(wanted: str, store: Store) -> Run | None:
     if len(found) <= 1:
         return next(iter(found.values()), None)
     candidates = ", ".join(
-        f"{run_id} ({run.info.run_name}, {moment(run.info.start_time):%Y-%m-%d %H:%M})"
+        f"{run_id} ({run.info.run_name}, {moment(run.info.start_time):%Y-%m-%d %H:%M} UTC)"
         for run_id, run in list(found.items())[:10]
     )
     raise InputError(
