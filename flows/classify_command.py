@@ -76,7 +76,7 @@ def ask_classifier(run: str, texts: Sequence[str], given: Mapping[str, Any], as_
     check_kind(found, run, names.CLASSIFY, where="--run")
     if not texts:
         summary = read_summary(found) if found.run_id else {}
-        if "scores" not in summary:
+        if not summary.get("scores"):
             what = f"has no figures: {f'it is {found.status}' if found.run_id else 'it is no run'}"
             way_out = "choose from: twolevers runs --kind classify"
             raise InputError(Problem("--run", run, what, way_out))

@@ -13,6 +13,7 @@ from ended_run import ATTACK, CURVES, METRICS, PARAMS, RUN_ID, SUMMARY, TAGS, Pa
 from twolevers.compare import differences, find_timed
 from twolevers.report.comparison_page import comparison_html
 from twolevers.report.reported import Reported
+from twolevers.tracking import names
 from twolevers.tracking.run_info import RunInfo
 from twolevers.tracking.timings import COLUMNS
 
@@ -68,6 +69,29 @@ def test_the_runs_stand_side_by_side(tmp_path: Path) -> None:
     assert page.tags.count("polyline") == 4, "validation loss and speed of two runs"
     for run_id in (RUN_ID, OTHER_ID):
         assert f"twolevers rerun {run_id[:8]}" in page.text
+
+
+def test_classifications_are_compared_by_their_own_scores(tmp_path: Path) -> None:
+    runs = [
+        replace(
+            run,
+            tags={**run.tags, names.KIND: names.CLASSIFY},
+            params={**run.params, "train": train},
+            metrics={"final/test_accuracy": accuracy, "final/val_accuracy": 0.125},
+        )
+        for run, train, accuracy in zip(
+            two_runs(tmp_path), ("head", "lora"), (0.75, 0.875), strict=True
+        )
+    ]
+    html = comparison(runs, model=SMALL, two_epoch_seconds=196.2)
+    text = " ".join(Page(html).text.split())
+    assert "Scores of the test split" in text
+    assert "accuracy 0.750 0.875" in text
+    assert "train head lora" in text
+    assert "exact match" not in text
+    assert "wo epochs" not in text
+    assert "twolevers rerun" not in text
+    assert "--train lora" in text
 
 
 def test_nothing_from_runs_is_markup(tmp_path: Path) -> None:

@@ -150,14 +150,14 @@ def test_80_columns_cut_nothing(made: Runs) -> None:
     words = set(out.split())
     assert {made[name][:8] for name in made.ids if name != "deleted"} <= words
     whole = {"fine-tune", "classify", "evaluation", "gpt2-medium", "cuda:0", "FINISHED", "RUNNING"}
-    assert whole | {"0.967", "0.745", "0.393", "10.81", "match", "started", "epochs"} <= words
+    assert whole | {"0.967", "0.745", "0.393", "10.81", "match", "UTC", "epochs"} <= words
 
 
 def test_one_kind_alone(made: Runs) -> None:
     for kind, columns in (
-        ("fine-tune", ["started", "2", "epochs", "val", "loss", "match"]),
-        ("classify", ["started", "test", "acc."]),
-        ("evaluation", ["started", "val", "loss", "match"]),
+        ("fine-tune", ["start,", "UTC", "2", "epochs", "val", "loss", "match"]),
+        ("classify", ["start,", "UTC", "test", "acc."]),
+        ("evaluation", ["start,", "UTC", "val", "loss", "match"]),
     ):
         header, *lines = run("runs", "--kind", kind).splitlines()
         assert "kind" not in header.split()
@@ -192,6 +192,9 @@ def test_a_classification_without_scores_is_shown(made: Runs) -> None:
     assert "a classification" in out
     assert "ValueError: no such column" in out
     assert "--resume" not in out
+    shown = json.loads(run("show", made["classify failed"], "--json"))
+    assert shown["scores"] is None
+    assert not {"base", "tuned", "two_epoch_seconds"} & set(shown)
     # One of another machine has its figures in the store.
     assert "final/test accuracy  0.967" in run("show", made["classified"])
 

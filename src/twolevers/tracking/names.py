@@ -17,6 +17,8 @@ SUMMARY_KEYS = (
     "checkpoint",
     "status",
 )
+FINE_TUNE_KEYS = ("two_epoch_seconds", *ROLES)
+"""Those that a classification has none of."""
 
 KIND = "twolevers.kind"
 FINE_TUNE = "fine-tune"

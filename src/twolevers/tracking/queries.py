@@ -178,6 +178,9 @@ def empty_summary(info: RunInfo) -> dict[str, Any]:
         summary[role] = {
             score: info.metrics.get(names.score_metric(role, score)) for score in names.SCORES
         }
+    if info.kind == names.CLASSIFY:  # it has no such models, and all its epochs are timed
+        summary = {key: summary[key] for key in summary if key not in names.FINE_TUNE_KEYS}
+        summary["scores"] = None
     return summary | {
         "model": info.model,
         "device": info.device,
