@@ -132,6 +132,11 @@ def test_rows_of_another_width(tmp_path: Path) -> None:
         (b'[{"text": 5, "label": 0}, {"text": "a", "label": 1.5}]', "row 1 5: text is no text"),
         (b'[{"text": "a", "label": 1.5}, {"text": "b"}]', "row 1 1.5: label is no label"),
         (b"text,text,label\na,b,0\n", "'text': stands twice"),
+        (b"text,label,,\na,0,,\nb,1,x,y\n", "'': stands twice"),
+        (b"1,2\na,b\n", "give --no-header where the first row names no columns"),
+        (b'[{"text": {"en": "a"}, "label": 0}]', "text is no text; give text"),
+        (b"text,label\na,0\nb," + 201 * b"x", "has 201 characters, a label at most 200"),
+        (b'[{"text": "a", "label": 1e300}]', "row 1 1e+300: label is no label"),
         (b"PAR1nonsense", "cannot be read as Parquet"),
     ],
 )
@@ -184,6 +189,27 @@ def test_half_characters_and_long_values(tmp_path: Path) -> None:
     assert (found.texts, found.labels) == (["a\ufffd", "b"], ["x\ufffd", "y"])
     message = refused(tmp_path, "y" * 200_000 + "\tham\nb\tspam\n")
     assert len(message) < 1000
+
+
+def test_columns_that_a_spreadsheet_left_empty(tmp_path: Path) -> None:
+    assert read(tmp_path, "text;label;;\na;x;;\nb;y; ;\n") == (["x", "y"], ["a", "b"])
+
+
+def test_parquet_as_databases_and_pandas_write_it(tmp_path: Path) -> None:
+    texts = pa.array(["a", "b", "c"], pa.large_string()).dictionary_encode()
+    for labels, expected in (
+        (pa.array(["x", "y", "x"]).dictionary_encode(), ["x", "y", "x"]),
+        (pa.array([7, 8, 7]).cast(pa.decimal128(21, 2)), ["7", "8", "7"]),
+        (pa.array([7, 8, 7], pa.uint8()), ["7", "8", "7"]),
+    ):
+        pa.parquet.write_table(pa.table({"text": texts, "label": labels}), tmp_path / "data")
+        found = read_labelled(tmp_path / "data", LabelledDataOptions())
+        assert (found.texts, found.labels) == (["a", "b", "c"], expected)
+
+
+def test_labels_that_look_the_same_are_the_same(tmp_path: Path) -> None:
+    rows = 'text,label\na,"two\nlines"\nb,two  lines\nc,caf\u00e9\nd,cafe\u0301\n'
+    assert read(tmp_path, rows)[0] == ["two lines", "two lines", "caf\u00e9", "caf\u00e9"]
 
 
 def test_labels_of_any_kind_in_order(tmp_path: Path) -> None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
+from unicodedata import normalize
 
 from twolevers.classification.options import LabelledDataOptions
 from twolevers.classification.table import Table, read_table, refuse
@@ -19,6 +21,8 @@ TEXT_NAMES = (
 LABEL_NAMES = (
     "label", "labels", "class", "category", "target", "sentiment", "intent", "topic",
 )  # fmt: skip
+LONGEST_LABEL = 200
+"""Characters. What is longer is a text: the columns were mixed up."""
 
 
 @dataclass(frozen=True)
@@ -52,11 +56,16 @@ def read_labelled(path: Path, options: LabelledDataOptions) -> Labelled:
         if not isinstance(text, str) or not text.strip():
             no_text = not absent(text) and not isinstance(text, str)
             what = f"{text_column} is {'no text' if no_text else 'empty'}"
-            faults.append(Problem(where, _short(text), what, "fill it in, or remove the row"))
+            way_out = "give text" if no_text else "fill it in"
+            faults.append(Problem(where, _short(text), what, f"{way_out}, or remove the row"))
         if not found:
             blank = absent(label) or (isinstance(label, str) and not label.strip())
             what = f"{label_column} is {'empty' if blank else 'no label'}"
             way_out = "give text or a whole number, or remove the row"
+            faults.append(Problem(where, _short(label), what, way_out))
+        elif len(found) > LONGEST_LABEL:
+            what = f"{label_column} has {len(found):,} characters, a label at most {LONGEST_LABEL}"
+            way_out = "shorten it, or name the column of the labels: --label-column"
             faults.append(Problem(where, _short(label), what, way_out))
         texts.append(whole(text) if isinstance(text, str) else "")
         labels.append(found)
@@ -104,13 +113,16 @@ def find_columns(table: Table, options: LabelledDataOptions, file: str) -> tuple
     if not problems and len(names) == 2 and (text is None) != (label is None):
         [other] = [name for name in names if name not in (text, label)]
         text, label = text or other, label or other
+    no_header = ", or give --no-header where the first row names no columns"
+    if not options.header or not names:
+        no_header = ""
     if not problems:
         problems += [
             Problem(
                 f"{file}, column",
                 None,
                 f"which one holds the {what} can't be told; {there}",
-                f"name it: {option}, or give --no-header where the first row names no columns",
+                f"name it: {option}" + no_header,
             )
             for name, what, option in (
                 (text, "texts", "--text-column"),
@@ -140,13 +152,18 @@ def _short(value: Any) -> Any:
 
 
 def label_text(value: Any) -> str:
-    """A label as text: text without white space around it, whole numbers, true or false; empty
-    for whatever else (a Parquet column with gaps has its whole numbers as 1.0)."""
+    """A label as text, on one line, its characters composed (NFC): text without white space around
+    it, whole numbers, true or false; empty for whatever else (a Parquet column with gaps has its
+    whole numbers as 1.0, and those of databases are decimals)."""
     if isinstance(value, bool):
         return str(value).lower()
-    if isinstance(value, float) and value.is_integer():
+    if isinstance(value, float) and abs(value) < 2**53 and value.is_integer():
         value = int(value)
-    return whole(str(value).strip()) if isinstance(value, str | int) else ""
+    if isinstance(value, Decimal) and value.is_finite() and value == value.to_integral_value():
+        value = int(value)
+    if not isinstance(value, str | int):
+        return ""
+    return normalize("NFC", whole(" ".join(str(value).split())))
 
 
 def sorted_labels(labels: set[str]) -> tuple[str, ...]:

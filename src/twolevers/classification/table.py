@@ -122,9 +122,11 @@ def _csv(path: Path, text: str, header: bool) -> Table:
             way_out = "put what holds a delimiter or a line break in quotation marks"
             faults.append(Problem(where, delimiter.join(row)[:60], what, way_out))
     refuse(path, faults, "rows have another number of columns")
-    _refuse_repeated(path, names)
-    columns = dict(zip(names, map(list, zip(*rows, strict=True)), strict=True)) if rows else {}
-    return Table(columns or {name: [] for name in names}, len(rows))
+    values = list(map(list, zip(*rows, strict=True))) or [[] for _ in names]
+    # Spreadsheets end every row, the header too, with the delimiters of columns that hold nothing.
+    kept = [place for place, name in enumerate(names) if name or any(map(str.strip, values[place]))]
+    _refuse_repeated(path, [names[place] for place in kept])
+    return Table({names[place]: values[place] for place in kept}, len(rows))
 
 
 def _fit(text: str, delimiter: str) -> tuple[bool, int]:
