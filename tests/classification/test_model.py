@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import copy
+import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -149,11 +151,43 @@ def test_a_folder_without_a_classifier_is_refused(toy: Toy) -> None:
         load_classifier(toy.weights)
 
 
-def test_a_broken_classifier_is_refused(classifier: Classifier, tmp_path: Path) -> None:
+ABOUT_TEXT = {
+    "labels": ["left", "right"],
+    "max_length": 64,
+    "cut": "keep the end",
+    "trained": "all",
+}
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "told"),
+    [
+        ("head.safetensors", "no", "Error while deserializing"),
+        ("head.safetensors", None, "head.safetensors is not there"),
+        ("model.safetensors", None, "model.safetensors is not there"),
+        ("classifier.json", "[]", "classifier.json: Input should be an object"),
+        ("classifier.json", {"labels": "ab"}, "labels: Input should be a valid array"),
+        ("classifier.json", {"labels": ["a", "a"]}, "labels: one stands twice"),
+        ("classifier.json", {"labels": ["a", "b", "c"]}, "size mismatch"),
+        ("classifier.json", {"max_length": "64"}, "max_length: Input should be a valid integer"),
+        ("classifier.json", {"max_length": -3}, "max_length: Input should be greater"),
+        ("classifier.json", {"cut": "somewhere"}, "cut: Input should be 'keep the start'"),
+    ],
+)
+def test_a_broken_classifier_is_refused(
+    classifier: Classifier, tmp_path: Path, file: str, content: Any, told: str
+) -> None:
     save_classifier(Classifier(classifier.body, 2), ABOUT, tmp_path)
-    (tmp_path / "head.safetensors").write_bytes(b"no")
-    with pytest.raises(InputError, match="is not whole"):
+    if content is None:
+        (tmp_path / file).unlink()
+    else:
+        changed = content if isinstance(content, str) else json.dumps(ABOUT_TEXT | content)
+        (tmp_path / file).write_text(changed, encoding="utf-8")
+    with pytest.raises(InputError) as caught:
         load_classifier(tmp_path)
+    assert "is not whole" in str(caught.value)
+    assert told in str(caught.value)
+    assert "\n" not in str(caught.value)
 
 
 def test_the_default_trains_as_the_chapter() -> None:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import pytest
 import torch
+from tiny import TINY
 from torch.nn import functional as F
 from toy import CPU, Elsewhere, Toy, make_texts
 
@@ -122,3 +123,12 @@ def test_a_loss_that_is_no_number_stops(toy: Toy) -> None:
 def test_too_few_texts_for_a_batch(toy: Toy) -> None:
     with pytest.raises(InputError, match="do not fill one batch"):
         toy.train(batch_size=65)
+
+
+def test_texts_longer_than_own_weights_take(toy: Toy, monkeypatch: pytest.MonkeyPatch) -> None:
+    limit = TINY.context_length
+    long = toy.data().model_copy(update={"longest": 1000})
+    monkeypatch.setattr(Toy, "data", lambda _: long)
+    what = f"texts have up to 1000 tokens, and these weights take {limit}; .* --max-length {limit}"
+    with pytest.raises(InputError, match=what):
+        toy.train()

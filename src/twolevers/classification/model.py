@@ -5,12 +5,13 @@ Letters as in `models/gpt2.py`; B texts of a batch, K labels.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Annotated
 
 import torch
+from pydantic import Field, TypeAdapter, ValidationError
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
@@ -24,6 +25,7 @@ from twolevers.errors import InputError, Problem
 from twolevers.files import write_json
 from twolevers.models.attention import causal_within
 from twolevers.models.gpt2 import GPT2
+from twolevers.models.layout import WEIGHTS_FILE
 from twolevers.models.weights import load_model, save_model
 
 HEAD_FILE = "head.safetensors"
@@ -73,8 +75,8 @@ def batch_of(texts: Sequence[LabelledText]) -> tuple[Batch, Tensor]:
 class ClassifierAbout:
     """What a classifier's folder says besides its weights: enough to use it."""
 
-    labels: tuple[str, ...]
-    max_length: int
+    labels: Annotated[tuple[str, ...], Field(min_length=2)]
+    max_length: Annotated[int, Field(ge=2)]
     cut: CutRule
     trained: str
 
@@ -117,13 +119,30 @@ def load_classifier(folder: Path, device: str = "cpu") -> tuple[Classifier, Clas
         way_out = "name a run of `twolevers classify`"
         raise InputError(Problem("checkpoint", str(folder), what, way_out))
     try:
-        stored = json.loads(file.read_text(encoding="utf-8"))
-        about = ClassifierAbout(
-            tuple(stored["labels"]), stored["max_length"], stored["cut"], stored["trained"]
-        )
-        classifier = Classifier(load_model(folder, device=device), len(about.labels))
+        for name in (HEAD_FILE, WEIGHTS_FILE):
+            if not (folder / name).is_file():
+                raise ValueError(f"{name} is not there")
+        about = _read_about(file)
+        body = load_model(folder, device=device)
+        # Of short texts nothing was cut, however much less than `max_length` the model takes.
+        max_length = min(about.max_length, body.config.context_length)
+        classifier = Classifier(body, len(about.labels))
         classifier.head.load_state_dict(load_file(folder / HEAD_FILE, device=device))
-    except (OSError, ValueError, KeyError, TypeError, RuntimeError, SafetensorError) as error:
-        what = f"is not whole: {error}"
-        raise InputError(Problem("checkpoint", str(folder), what, "train it again")) from error
-    return classifier.eval(), about
+    except (OSError, ValueError, RuntimeError, SafetensorError) as error:
+        what = f"is not whole: {' '.join(str(error).split())}"
+        way_out = "copy it again, or train it again"
+        raise InputError(Problem("checkpoint", str(folder), what, way_out)) from error
+    return classifier.eval(), replace(about, max_length=max_length)
+
+
+def _read_about(file: Path) -> ClassifierAbout:
+    """Raises ValueError: in one line, what is not as `save_classifier` wrote it."""
+    try:
+        about = TypeAdapter(ClassifierAbout).validate_json(file.read_bytes(), strict=True)
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(map(str, first["loc"]))
+        raise ValueError(f"{file.name}{place and f', {place}'}: {first['msg']}") from None
+    if len({*about.labels}) < len(about.labels):
+        raise ValueError(f"{file.name}, labels: one stands twice")
+    return about

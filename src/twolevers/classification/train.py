@@ -22,7 +22,7 @@ from twolevers.classification.records import ClassifierResult, LabelledData
 from twolevers.computing import computing
 from twolevers.data.order import batch_order
 from twolevers.device import Device
-from twolevers.errors import RunStopped, TrainingError
+from twolevers.errors import InputError, Problem, RunStopped, TrainingError
 from twolevers.interrupt import StopFlag
 from twolevers.models.catalog import find_model
 from twolevers.models.layout import CONFIG_FILE
@@ -58,7 +58,8 @@ def train_classifier(
         stop: read between steps.
 
     Raises:
-        InputError: the training split does not fill one batch.
+        InputError: the training split does not fill one batch; a text is longer than these weights
+            take.
         DeviceError: the device computes something else than the CPU.
         TrainingError: loss or gradient is no finite number, or the checkpoint cannot be written.
         RunStopped: `stop` was set; nothing is kept.
@@ -84,6 +85,7 @@ def _classifier_on(
     path = weights.path
     has_config = ((path if path.is_dir() else path.parent) / CONFIG_FILE).is_file()
     body = load_model(path, None if has_config else find_model(options.model).config)
+    _check_length(min(data.longest, options.data.max_length), body.config.context_length)
     classifier = Classifier(body, len(data.labels))
     classifier.choose_trained(options.training)
     if device.kind != "cpu" and options.run.check_device:
@@ -98,6 +100,13 @@ def _classifier_on(
 
         check_agreement(device.name, loss_on)
     return classifier.to(device.name)
+
+
+def _check_length(longest: int, limit: int) -> None:
+    """Weights of one's own may take less than the model of that name."""
+    if longest > limit:
+        what = f"texts have up to {longest} tokens, and these weights take {limit}"
+        raise InputError(Problem("--max-length", None, what, f"cut them: --max-length {limit}"))
 
 
 class _Training:
