@@ -158,7 +158,8 @@ def _example(folder: Path) -> str:
     """A text of the test split, as an argument of the command."""
     file = folder / DATA_FOLDER / TEXTS_FILE
     texts = read_texts(file, "test")[:20] if file.is_file() else []
-    return shlex.quote(min(texts, key=len)) if texts else "TEXT"
+    text = min(texts, key=len, default="TEXT")
+    return "-- " * text.startswith("-") + shlex.quote(text)  # else it would be an option
 
 
 def _confusion(file: Path) -> Table:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from flows.classify_command import _example
 from twolevers.classification.data import cut, load_texts, prepare, split_rows
 from twolevers.classification.options import ClassifyOptions
 from twolevers.classification.records import LabelledData
@@ -139,7 +141,7 @@ def test_rare_labels_stand_in_every_split(tmp_path: Path, seed: int) -> None:
     splits = [Counter(t.label for t in load_texts(data, s)) for s in ("train", "val", "test")]
     for place, (_, sizes) in enumerate(BY_LABEL.values()):
         assert tuple(split[place] for split in splits) == sizes
-    assert (data.num_train, data.num_val, data.num_test) == (46, 9, 15)
+    assert (data.num_train, data.num_val, data.num_test, data.num_rare) == (46, 9, 15, 2)
     assert "missing in the validation split, with 2 texts each: 'f'" in notes
     assert "missing in the validation and test splits, with 1 text each: 'g'" in notes
 
@@ -175,3 +177,10 @@ def test_embedded_messages_are_what_the_code_writes() -> None:
     assert len({text.lower() for _, text in messages}) >= 990
     assert all(text == text.strip() and "{" not in text for _, text in messages)
     assert MESSAGES_PATH.stat().st_size < 120_000
+
+
+def test_a_text_to_ask_with_is_no_option(tmp_path: Path) -> None:
+    data, _ = prepared(tmp_path, [(label, f"-{n} it's") for label in "ab" for n in range(9)])
+    (tmp_path / "data").symlink_to(data.path)
+    assert shlex.split(_example(tmp_path))[0] == "--"
+    assert shlex.split(_example(tmp_path))[1].endswith(" it's")

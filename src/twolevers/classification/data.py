@@ -88,6 +88,7 @@ def prepare(
         num_test=len(splits["test"]),
         num_cut=sum(len(ids) > data.max_length for ids in whole),
         num_repeated=sum(found.texts[row] in train for row in splits["test"]),
+        num_rare=sum(count < 3 for count in Counter(labels).values()),
         longest=max(map(len, whole)),
         train_tokens=sum(len(ids) for ids in tokens[: len(splits["train"])]),
     )

@@ -39,6 +39,8 @@ class LabelledData(Record):
     """Texts that were cut, of all splits."""
     num_repeated: int
     """Test texts that stand in the training split too, whatever their label."""
+    num_rare: int = 0
+    """Labels with fewer than three texts, which some split lacks."""
     longest: int
     """Tokens, before any cutting."""
     train_tokens: int

@@ -206,6 +206,8 @@ def figures_of(summary: ClassificationSummary) -> dict[str, str]:
     left_out = f"; {data.num_dropped:,} of {data.num_rows:,} left out, labels are balanced"
     also = f"{data.num_cut:,} cut to the longest allowed"
     also += f"; {data.num_repeated:,} test texts stand in the training split too"
+    if data.num_rare:
+        also += f"; labels too rare to stand in every split: {data.num_rare:,}"
     return {
         "device": f"{summary.device}: {summary.hardware}{threads}, {summary.precision}",
         "data set": f"{summary.dataset}: {data.text_column} → {data.label_column}",
