@@ -75,6 +75,10 @@ def test_counts_duplicates_and_leaks(inspected: Any) -> None:
     assert "row 37 (test)" in found.refusals[0]
     assert len(found.refusals) == 1
     assert inspected(rows, allow_leakage=True).refusals == []
+    # What stands behind a faulty row keeps its number in the file.
+    faulty = inspected([row(sentence(50), output=""), *rows]).refusals
+    assert "row 38 (test)" in faulty[-1]
+    assert "as row 6" in faulty[-1]
     nearly = {tuple(pair[:2]) for pair in found.near_duplicates.first}
     assert {(21, 9), (36, 10)} <= nearly <= {(21, 9), (36, 10), (38, 6)}
     leaks = [pair[:2] for pair in found.near_test_entries_in_training.first]

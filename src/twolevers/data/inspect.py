@@ -178,7 +178,7 @@ class _Rows:
             )
             allowed = options.model_copy(update={"allow_leakage": True})
             ledger = decide(splits, columns, allowed)
-            decide(splits, columns, options)
+            decide(splits, columns, options, np.array(self.numbers))
         except InputError as error:
             refusals += str(error).splitlines()
         repeats = _repeats(columns.entry_hashes)

@@ -98,8 +98,16 @@ def _pairs(pairs: np.ndarray) -> dict[str, Any]:
     return {"count": len(pairs), "first": (pairs[:SHOWN_PAIRS] + 1).tolist()}
 
 
-def decide(splits: dict[SplitName, np.ndarray], columns: Columns, options: DataOptions) -> Ledger:
+def decide(
+    splits: dict[SplitName, np.ndarray],
+    columns: Columns,
+    options: DataOptions,
+    numbers: np.ndarray | None = None,
+) -> Ledger:
     """Drop what must be dropped, count what must be known, refuse what leaks.
+
+    Args:
+        numbers: of the rows in the file (N,), where not all of that is here.
 
     Raises:
         InputError: nothing is left in a split, or test entries stand whole in training.
@@ -126,7 +134,7 @@ def decide(splits: dict[SplitName, np.ndarray], columns: Columns, options: DataO
     prompts = _standing_in(train, test, columns.prompt_hashes)
     ledger.equal_prompts = prompts[~np.isin(prompts[:, 0], ledger.leaked[:, 0])]
     if len(ledger.leaked) and not options.allow_leakage:
-        raise _leakage(ledger.leaked)
+        raise _leakage(ledger.leaked + 1 if numbers is None else numbers[ledger.leaked])
     return ledger
 
 
@@ -173,11 +181,10 @@ def _refuse_empty(ledger: Ledger) -> None:
 
 
 def _leakage(leaked: np.ndarray) -> InputError:
+    """Of pairs of row numbers (N, 2), test and training."""
     way_out = "remove one of them, use --drop-duplicates, or train all the same: --allow-leakage"
     problems = [
-        Problem(
-            f"row {test + 1} (test)", None, f"stands whole in training, as row {train + 1}", way_out
-        )
+        Problem(f"row {test} (test)", None, f"stands whole in training, as row {train}", way_out)
         for test, train in leaked[:SHOWN_PAIRS].tolist()
     ]
     if len(leaked) > SHOWN_PAIRS:
