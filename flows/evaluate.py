@@ -82,7 +82,7 @@ def evaluate(
             evaluation_run(evaluated, flow_run_id=flow_run.id, warn=run_warning()) as opened,
         ):
             link_to_mlflow(opened, mlflow_address())
-            return _stages(opened, evaluated, judge)
+            return _stages(opened, evaluated, judge).in_short()
     except RunStopped as reason:
         return Cancelled(message=str(reason))
 

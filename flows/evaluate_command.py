@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from contextlib import nullcontext, redirect_stdout
 from typing import Any
@@ -15,9 +16,11 @@ from flows.views import grid
 from twolevers.environment import writable_home
 from twolevers.evaluation.judge_asking import check_judge
 from twolevers.evaluation.judge_options import JudgeOptions
+from twolevers.files import read_json
 from twolevers.plan import options_from
 from twolevers.report.texts import shown
 from twolevers.settings import load_settings
+from twolevers.tracking import names
 from twolevers.tracking.evaluated import find_evaluated
 from twolevers.tracking.evaluations import Evaluation, figures
 
@@ -48,12 +51,14 @@ def run_evaluation(
     judge = check_judge(judge) if judge else None
     # A program that reads the JSON finds nothing else on standard output.
     quiet = redirect_stdout(sys.stderr) if as_json else nullcontext()
-    with quiet, prefect_ready(writable_home()):
+    home = writable_home()
+    with quiet, prefect_ready(home):
         from flows.evaluate import evaluate
 
         evaluation = evaluate(model, **arguments, eval_split=found.split, judge=judge)
     if as_json:
-        print(evaluation.model_dump_json(indent=2))
+        whole = read_json(home.run_folder(evaluation.mlflow_run_id) / names.EVALUATION_FILE)
+        print(json.dumps(whole, indent=2))
     else:
         print_evaluation(evaluation)
 

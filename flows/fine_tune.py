@@ -105,7 +105,7 @@ def fine_tune(
             ) as opened,
         ):
             link_to_mlflow(opened, mlflow_address())
-            return _stages(opened)
+            return _stages(opened).in_short()
     except RunStopped as reason:
         show_stopped(str(reason))
         return Cancelled(message=str(reason))

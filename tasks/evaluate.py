@@ -7,13 +7,13 @@ from pathlib import Path
 from prefect import task
 
 from tasks.caching import stage
+from tasks.kept import Kept, keep, read_kept
 from twolevers.device import find_device
 from twolevers.evaluation.score import score
 from twolevers.models.catalog import find_model
 from twolevers.records import FineTuneRun, Responses, ScoredSplit, Scores, TokenisedData
 
 
-@task(task_run_name="evaluate the {responses.role} model", **stage("evaluate"))
 def evaluate(
     run: FineTuneRun,
     model: Path,
@@ -22,8 +22,16 @@ def evaluate(
     split: ScoredSplit = "test",
 ) -> Scores:
     """Losses and answer scores of one model."""
+    return read_kept(evaluate_model(run, model, data, responses, split), Scores)
+
+
+@task(task_run_name="evaluate the {responses.role} model", **stage("evaluate"))
+def evaluate_model(
+    run: FineTuneRun, model: Path, data: TokenisedData, responses: Responses, split: ScoredSplit
+) -> Kept:
+    """The scores, in the run's folder."""
     options = run.options
-    return score(
+    scores = score(
         responses.role,
         model,
         data,
@@ -34,3 +42,4 @@ def evaluate(
         batch_size=options.training.batch_size,
         split=split,
     )
+    return keep(scores, run.folder / f"scores-{responses.role}.json")

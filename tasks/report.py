@@ -5,6 +5,7 @@ from __future__ import annotations
 from prefect import task
 
 from tasks.caching import stage
+from tasks.kept import Kept, keep, read_kept
 from twolevers.records import (
     FineTuneRun,
     Responses,
@@ -14,10 +15,10 @@ from twolevers.records import (
     TrainingResult,
 )
 from twolevers.report.write import write_report
+from twolevers.tracking import names
 from twolevers.tracking.runs import track
 
 
-@task(task_run_name="report", **stage("report"))
 def report(
     run: FineTuneRun,
     data: TokenisedData,
@@ -26,5 +27,18 @@ def report(
     scores: list[Scores],
 ) -> RunSummary:
     """Everything that a finished run leaves to look at, in its folder and in MLflow."""
+    return read_kept(report_run(run, data, training, responses, scores), RunSummary)
+
+
+@task(task_run_name="report", **stage("report"))
+def report_run(
+    run: FineTuneRun,
+    data: TokenisedData,
+    training: TrainingResult,
+    responses: list[Responses],
+    scores: list[Scores],
+) -> Kept:
+    """The report, and its figures as `summary.json`."""
     with track(run) as tracker:
-        return write_report(run, data, training, responses, scores, tracker)
+        summary = write_report(run, data, training, responses, scores, tracker)
+    return keep(summary, run.folder / names.SUMMARY_FILE)

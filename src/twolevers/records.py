@@ -8,7 +8,7 @@ fractions from 0 to 1, losses nats per supervised token, times seconds, memory b
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal
+from typing import Literal, Self
 
 from pydantic import BaseModel, ConfigDict
 
@@ -169,9 +169,13 @@ class Scores(Record):
     other: dict[str, float] = {}
     """Metrics added later, which have no field of their own."""
     by_kind: dict[str, dict[str, float]] = {}
-    """Per kind of task where the data names it: `count` and the answer scores."""
+    """Per kind of task where the data names it: `count`, loss, perplexity and the answer scores."""
     seconds: float | None = None
     """Wall clock of losses and scores, generation not counted; None of older runs."""
+
+    def in_short(self) -> Self:
+        """Without the kinds of task, of which there may be many."""
+        return self.model_copy(update={"by_kind": {}})
 
 
 class RunSummary(Record):
@@ -202,3 +206,8 @@ class RunSummary(Record):
     prefect_flow_run_id: str | None
     fingerprint: str | None
     checkpoint: Path | None
+
+    def in_short(self) -> Self:
+        """For Prefect to keep: without the scores per kind of task, which `summary.json` holds."""
+        base, tuned = (one.in_short() if one else None for one in (self.base, self.tuned))
+        return self.model_copy(update={"base": base, "tuned": tuned})

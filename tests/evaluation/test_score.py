@@ -18,7 +18,7 @@ from twolevers.device import find_device
 from twolevers.errors import TrainingError, TwoleversError
 from twolevers.evaluation import metrics
 from twolevers.evaluation.frames import responses_frame, scores_frame
-from twolevers.evaluation.score import perplexity, score, score_answers, scores_by_kind
+from twolevers.evaluation.score import Loss, perplexity, score, score_answers, scores_by_kind
 from twolevers.files import sha256_of
 from twolevers.generation.answers import Answer, write_answers
 from twolevers.models.weights import load_model, save_model
@@ -72,11 +72,14 @@ def score_all(
     )
 
 
-def mean_loss_by_transformers(folder: Path, data: TokenisedData, split: str) -> float:
-    """Row by row, all logits, nats per response token."""
+def mean_loss_by_transformers(
+    folder: Path, data: TokenisedData, split: str, places: list[int] | None = None
+) -> float:
+    """Row by row, of the split or those at `places` in it, all logits, nats per response token."""
     model = GPT2LMHeadModel.from_pretrained(folder).eval()
     total, tokens = 0.0, 0
-    for row in load_split(data, split):  # type: ignore[arg-type]
+    rows = list(load_split(data, split))  # type: ignore[arg-type]
+    for row in rows if places is None else [rows[place] for place in places]:
         ids = torch.tensor(row.token_ids)
         with torch.no_grad():
             logits = model(ids[None]).logits[0]
@@ -108,6 +111,11 @@ def test_losses_and_scores_of_a_model(data: TokenisedData, tmp_path: Path) -> No
     assert scores.by_kind["naming"]["count"] == 2
     assert scores.by_kind["naming"]["exact_match"] == 0.5
     assert scores.by_kind["writing"]["token_f1"] == 0.5
+    # The answers are those of rows 35 to 38, the test split.
+    naming = mean_loss_by_transformers(folder, data, "test", [0, 2])
+    assert scores.by_kind["naming"]["test_loss"] == pytest.approx(naming, abs=1e-4)
+    assert scores.by_kind["naming"]["perplexity"] == pytest.approx(math.exp(naming), rel=1e-4)
+    assert {*scores.by_kind["naming"]} > {"length_ratio", "repetition_rate", "never_ended"}
     assert Scores.model_validate_json(scores.model_dump_json()) == scores
 
 
@@ -164,7 +172,7 @@ def test_answers_that_never_ended_are_counted() -> None:
     answers = [Answer("Q", "", "x", "y", kind, ended, 1) for kind, ended in
                (("a", True), ("a", False), ("b", True), ("", True))]  # fmt: skip
     assert score_answers(answers)["never_ended"] == 0.25
-    assert scores_by_kind(answers)["a"]["never_ended"] == 0.5
+    assert scores_by_kind(answers, {1: Loss(2.0, 1)})["a"]["never_ended"] == 0.5
 
 
 @pytest.mark.parametrize("loss", [0.0, 10.8, 709.0, 710.0, 1e30])

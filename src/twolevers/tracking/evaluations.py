@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Self
 
 from pydantic import Field
 
@@ -55,6 +56,11 @@ class Evaluation(Record):
     """Scored entries that the run was trained on; None where that is not known."""
     scores: Scores
     judge: JudgeResult | None = None
+
+    def in_short(self) -> Self:
+        """For Prefect to keep: without the scores per kind of task, which `evaluation.json`
+        holds."""
+        return self.model_copy(update={"scores": self.scores.in_short()})
 
 
 @contextmanager
