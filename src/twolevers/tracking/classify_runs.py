@@ -59,6 +59,7 @@ def classification_run(
         yield ClassificationRun(
             run_id=opened_id,
             flow_run_id=flow_run_id,
+            resumed=False,
             folder=folder,
             options=plan.options,
             hardware=plan.device.hardware,

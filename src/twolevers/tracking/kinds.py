@@ -22,6 +22,11 @@ CALLED = {
 }
 
 
+def resume_command(kind: str | None, run_id: str) -> str | None:
+    """The command that goes on with a stopped run; None of a kind that does not go on."""
+    return f"twolevers {kind} --resume {run_id}" if kind in names.RESUMABLE else None
+
+
 def check_kind(found: RunInfo, asked: str, *kinds: str, where: str = "run") -> RunInfo:
     """The run that was found, if it is of one of `kinds` or of no kind that is known.
 
@@ -82,7 +87,7 @@ def no_checkpoint(found: RunInfo, asked: str, where: str = "run") -> InputError:
         way_out = f"wait for it, or {way_out}"
     elif names.CHECKPOINT not in found.tags:
         why = f"it is {found.status} and has written none"
-        if found.kind == names.FINE_TUNE and found.status in ("KILLED", "FAILED"):
-            way_out = f"go on with it: twolevers fine-tune --resume {run}, or {way_out}"
+        if (command := resume_command(found.kind, run)) and found.status in ("KILLED", "FAILED"):
+            way_out = f"go on with it: {command}, or {way_out}"
     what = f"has no checkpoint on this machine: {why}"
     return InputError(Problem(where, asked, what, way_out))
