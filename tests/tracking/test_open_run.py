@@ -11,7 +11,7 @@ from twolevers.options import FineTuneOptions
 from twolevers.settings import Home, Settings
 from twolevers.tracking import mlflow_tracker
 from twolevers.tracking.alive import close_orphans
-from twolevers.tracking.classify_runs import classification_run
+from twolevers.tracking.classify_runs import CLASSIFICATIONS
 from twolevers.tracking.evaluated import find_evaluated
 from twolevers.tracking.evaluations import evaluation_run
 from twolevers.tracking.mlflow_tracker import attach_run, open_run
@@ -187,9 +187,9 @@ KINDS = {
         "go on: twolevers fine-tune --resume {run_id}",
     ),
     "classify": (
-        lambda: classification_run(ClassifyOptions(device="cpu"), flow_run_id=None),
-        "Stopped. Start it again: nothing of it can be continued.",
-        "try again",
+        lambda: CLASSIFICATIONS.opened(ClassifyOptions(device="cpu"), flow_run_id=None),
+        "Stopped.\nContinue with: twolevers classify --resume {run_id}",
+        "go on: twolevers classify --resume {run_id}",
     ),
     "evaluation": (
         lambda: evaluation_run(

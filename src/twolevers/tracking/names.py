@@ -30,7 +30,7 @@ ROLE = "twolevers.role"
 """Which of a fine-tuning's models: of `ROLES`."""
 LISTED = (FINE_TUNE, CLASSIFY, EVALUATION)
 """Kinds that users start a run of; a run-time table is drawn from such."""
-RESUMABLE = (FINE_TUNE,)
+RESUMABLE = (FINE_TUNE, CLASSIFY)
 """Kinds that go on after a stop or a kill, by the command of their name."""
 STARTED_BY = {
     FINE_TUNE: "twolevers fine-tune, or make run",

@@ -20,7 +20,7 @@ from twolevers.plan import changed_options, flat_options, resume_options
 from twolevers.records import OpenRun
 from twolevers.settings import Home, load_settings
 from twolevers.tracking.inputs import INPUTS_FILE
-from twolevers.tracking.kinds import check_kind
+from twolevers.tracking.kinds import check_kind, resume_command
 from twolevers.tracking.queries import find_flow_run, find_run
 from twolevers.tracking.run_tracker import Warn
 from twolevers.tracking.tracked_run import device_tags, tracked_run
@@ -133,7 +133,7 @@ class TrainingRuns(Generic[Options, Plan, Run]):
         Raises:
             InputError: every option that cannot be used or would make it another run.
         """
-        if not resume:
+        if resume is None:
             return self.plan(given), None
         # From here on the run's own id: `latest` may change meanwhile.
         run_id, settings = self.to_continue(resume), load_settings()
@@ -151,14 +151,17 @@ class TrainingRuns(Generic[Options, Plan, Run]):
             InputError: no such run, or one that has finished.
         """
         found = find_run(resume_from, Home(), load_settings(), kind=self.kind)
-        check_kind(found, resume_from, self.kind, where="resume")
+        other = resume_command(found.kind, str(found.run_id)[:8])
+        instead = f"go on with it: {other}" if other and found.status != "FINISHED" else None
+        check_kind(found, resume_from, self.kind, where="resume", instead=instead)
         if found.run_id is None:
             what, way_out = "is no run's checkpoint", "see `twolevers runs`"
         elif found.status == "FINISHED":
             what = "this run has finished, there is nothing to continue"
-            way_out = (
-                f'to train its model further: twolevers {self.kind} --weights "{found.checkpoint}"'
-            )
+            way_out = f"start a new one: twolevers {self.kind}"
+            if found.checkpoint:
+                way_out = f"to train its model further: twolevers {self.kind} --weights "
+                way_out += f'"{found.checkpoint}"'
         else:
             return found.run_id
         raise InputError(Problem("resume", resume_from, what, way_out))
