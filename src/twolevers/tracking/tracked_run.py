@@ -10,8 +10,8 @@ from pathlib import Path
 from pydantic import BaseModel
 
 from twolevers.device import Device
-from twolevers.errors import NO_ROOM, RunStopped, no_room
-from twolevers.files import write_json
+from twolevers.errors import NO_ROOM, InputError, RunStopped, no_room
+from twolevers.files import read_json, write_json
 from twolevers.settings import Home, load_settings
 from twolevers.tracking import names
 from twolevers.tracking.kinds import resume_command
@@ -63,11 +63,16 @@ def tracked_run(
         run_id, folder = tracker.run_id, home.run_folder(tracker.run_id)
         command = resume_command(kind, run_id)
         folder.mkdir(parents=True, exist_ok=True)
-        write_json(folder / file_name, asked.model_dump(mode="json"))
-        tracker.log_file(folder / file_name)
+        file = folder / file_name
+        before = read_json(file) if reopen and file.is_file() else None
+        write_json(file, asked.model_dump(mode="json"))
+        tracker.log_file(file)
         try:
             yield run_id, folder
         except BaseException as error:
+            if before is not None and isinstance(error, InputError):
+                write_json(file, before)  # what was asked for is refused: it goes on as it was
+                tracker.log_file(file)
             if isinstance(error, OSError) and error.errno in NO_ROOM:
                 raise no_room(error, command and f"go on: {command}") from error
             # Whatever is no Exception asks to stop (Ctrl-C, a scheduler's termination signal), but
