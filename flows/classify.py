@@ -11,7 +11,7 @@ from prefect.states import Cancelled, State
 from flows.addresses import mlflow_address
 from flows.fine_tune import run_name
 from flows.form import Option
-from tasks.artifacts import show_classification
+from tasks.artifacts import show_classification, show_stopped
 from tasks.classify import evaluate_model, prepare_texts, report_model, train_model
 from tasks.fetch import fetch_dataset, fetch_weights, stopped
 from tasks.notify import link_to_mlflow
@@ -26,10 +26,11 @@ from twolevers.classification.options import (
     ClassifyOptions,
     LabelledDataOptions,
 )
-from twolevers.classification.records import ClassificationRun, ClassificationSummary
+from twolevers.classification.records import ClassificationRun, ClassificationSummary, LabelledData
 from twolevers.errors import RunStopped
 from twolevers.options import FROM_SETTINGS, Precision
-from twolevers.tracking.classify_runs import classification_run
+from twolevers.records import DatasetFile, WeightsFolder
+from twolevers.tracking.classify_runs import CLASSIFICATIONS, kept_texts
 
 
 @flow(
@@ -48,6 +49,7 @@ def classify(
     data: LabelledDataOptions = LabelledDataOptions(),  # noqa: B008 - frozen
     training: ClassifierTrainingOptions = ClassifierTrainingOptions(),  # noqa: B008
     run: ClassifierRunOptions = ClassifierRunOptions(),  # noqa: B008
+    resume_from: str | None = None,
 ) -> ClassificationSummary | State[ClassificationSummary]:
     """Train a model to put texts into classes, tracked and scored.
 
@@ -57,6 +59,7 @@ def classify(
         data: How a column of texts and a column of labels become tokens.
         training: Chapter 6's recipe unless told otherwise.
         run: Which machine parts the run uses.
+        resume_from: A killed or stopped run to continue: run id, checkpoint folder or latest.
     """
     asked = ClassifyOptions(
         model=model,
@@ -72,16 +75,22 @@ def classify(
         with (
             output_in_log(),
             untagged_stages(),
-            classification_run(asked, flow_run_id=flow_run.id, warn=run_warning()) as opened,
+            CLASSIFICATIONS.opened(
+                asked, flow_run_id=flow_run.id, resume_from=resume_from, warn=run_warning()
+            ) as opened,
         ):
             link_to_mlflow(opened, mlflow_address())
             return _stages(opened)
     except RunStopped as reason:
+        show_stopped(str(reason), "classify")
         return Cancelled(message=str(reason))
 
 
 def _stages(run: ClassificationRun) -> ClassificationSummary:
-    """The stages in their order."""
+    """The stages in their order. A run that goes on takes the data that it began with."""
+    if run.resumed and (kept := kept_texts(run.folder)):
+        weights = fetch_weights(run.options.model, run.options.weights)
+        return train_and_score(run, kept.dataset, weights, kept.data)
     stopped.clear()
     base = fetch_weights.submit(run.options.model, run.options.weights)
     try:
@@ -91,6 +100,13 @@ def _stages(run: ClassificationRun) -> ClassificationSummary:
     except BaseException:
         stopped.set()  # where one fails or is stopped, the other need not be waited for
         raise
+    return train_and_score(run, dataset, weights, data)
+
+
+def train_and_score(
+    run: ClassificationRun, dataset: DatasetFile, weights: WeightsFolder, data: LabelledData
+) -> ClassificationSummary:
+    """From the tokens on: the stages that use the device, then the report."""
     with device_slot(run):
         trained = train_model(run, dataset, weights, data)
         scores = evaluate_model(run, data, trained)

@@ -15,9 +15,8 @@ from rich.table import Table
 from flows.launch import prefect_ready
 from flows.terminal import console, errors
 from flows.views import grid
-from twolevers.classification.data import DATA_FOLDER, TEXTS_FILE, read_texts
+from twolevers.classification.data import TEXTS_FILE, read_texts
 from twolevers.classification.options import ClassifyOptions, build_classify_options
-from twolevers.classification.plan import make_classify_plan
 from twolevers.classification.records import ClassificationSummary
 from twolevers.device import find_device, find_precision
 from twolevers.environment import writable_home
@@ -25,7 +24,9 @@ from twolevers.errors import InputError, Problem
 from twolevers.options import flag
 from twolevers.settings import load_settings
 from twolevers.tracking import names
-from twolevers.tracking.kinds import check_kind, no_checkpoint
+from twolevers.tracking.classify_runs import CLASSIFICATIONS
+from twolevers.tracking.inputs import DATA_FOLDER
+from twolevers.tracking.kinds import check_kind, go_on, no_checkpoint
 from twolevers.tracking.queries import find_run, read_summary
 from twolevers.tracking.run_info import RunInfo
 
@@ -34,20 +35,26 @@ ASKED = ("device", "precision")
 IMPORTED = ("flows.classify", "torch._dynamo", "matplotlib.figure", "sklearn.metrics")
 
 
-def run_classification(given: Mapping[str, Any], as_json: bool) -> None:
+def run_classification(given: Mapping[str, Any], as_json: bool, resume: str | None) -> None:
     """Run the flow with progress shown, then print what came out.
+
+    Args:
+        resume: the run to go on with, instead of a new one.
 
     Raises:
         InputError: before anything is started, for what can be seen by then.
     """
     home = writable_home()
     options = build_classify_options(given)
-    plan = make_classify_plan(options, load_settings())
+    plan, resume = CLASSIFICATIONS.plan_of_command(options, resume)
+    if resume:
+        options = plan.options  # all of the run's own
 
     def prepare() -> None:
         resolved = plan.options
+        what = f"Continuing {resume}" if resume else "Classifying"
         console.print(
-            f"Classifying: [bold]{plan.model.name}[/bold] on {plan.device.label}, "
+            f"{what}: [bold]{plan.model.name}[/bold] on {plan.device.label}, "
             f"{resolved.precision}; {resolved.training.epochs} epochs of "
             f"{escape(resolved.dataset)}, {resolved.training.train} trained"
         )
@@ -56,7 +63,7 @@ def run_classification(given: Mapping[str, Any], as_json: bool) -> None:
         from flows.classify import classify
 
         arguments = {name: getattr(options, name) for name in ClassifyOptions.model_fields}
-        summary = classify(**arguments)
+        summary = classify(**arguments, resume_from=resume)
     print_classification(summary.model_dump(mode="json"), as_json)
 
 
@@ -79,6 +86,8 @@ def ask_classifier(run: str, texts: Sequence[str], given: Mapping[str, Any], as_
         if not summary.get("scores"):
             what = f"has no figures: {f'it is {found.status}' if found.run_id else 'it is no run'}"
             way_out = "choose from: twolevers runs --kind classify"
+            if command := go_on(found):
+                way_out = f"go on with it: {command}, or {way_out}"
             raise InputError(Problem("--run", run, what, way_out))
         print_classification(summary, as_json)
         return

@@ -1,6 +1,6 @@
 """Close as KILLED what a kill left open in MLflow, soon after: `up` looks every second.
 
-(Without `up`, the next run does it when it begins.)
+(Without `up`, the next run does it when it begins, or whoever looks at runs.)
 """
 
 from __future__ import annotations

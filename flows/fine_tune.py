@@ -107,7 +107,7 @@ def fine_tune(
             link_to_mlflow(opened, mlflow_address())
             return _stages(opened).in_short()
     except RunStopped as reason:
-        show_stopped(str(reason))
+        show_stopped(str(reason), "fine-tune")
         return Cancelled(message=str(reason))
 
 

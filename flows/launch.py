@@ -19,7 +19,7 @@ from twolevers.grid import Grid
 from twolevers.options import FineTuneOptions
 from twolevers.plan import make_plan, options_from
 from twolevers.settings import Home, load_settings
-from twolevers.tracking.runs import plan_run, resume_plan, run_to_continue
+from twolevers.tracking.runs import FINE_TUNINGS
 from twolevers.tracking.store import open_store, prepare_store
 
 # The flow, and what its stages import at first use; the wait for the server has room for it.
@@ -39,11 +39,9 @@ def run_fine_tuning(given: dict[str, Any], resume: str | None) -> None:
     """
     home = writable_home()
     options = options_from(given, load_settings())
+    plan, resume = FINE_TUNINGS.plan_of_command(options, resume)
     if resume:
-        # From here on the run's own id, and all of its options: `latest` may change meanwhile.
-        resume = run_to_continue(resume)
-        options = resume_plan(resume, options).options
-    plan = plan_run(options, resume)
+        options = plan.options  # all of the run's own
 
     def prepare() -> None:
         from flows.views import print_plan

@@ -52,7 +52,7 @@ def rerun(run: str = "latest") -> Comparison | State[Comparison]:
             summary = train_and_score(opened, original.dataset, weights, original.data)
             return compare_runs(original, opened, summary)
     except RunStopped as reason:
-        show_stopped(str(reason))
+        show_stopped(str(reason), "fine-tune")
         return Cancelled(message=str(reason))
 
 

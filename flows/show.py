@@ -16,7 +16,7 @@ from twolevers.report.texts import option_text, shown
 from twolevers.settings import Home, load_settings
 from twolevers.tracking import names
 from twolevers.tracking.judged import judged_mean
-from twolevers.tracking.kinds import CALLED, check_kind
+from twolevers.tracking.kinds import CALLED, check_kind, go_on
 from twolevers.tracking.queries import find_run, read_summary, read_written
 from twolevers.tracking.run_info import RunInfo
 
@@ -114,7 +114,10 @@ def _print_unfinished(found: RunInfo) -> None:
         for name, value in sorted(found.metrics.items())
         if name.startswith(scored)
     }
-    console.print(grid(lines | {"run": str(found.run_id)}))
+    lines["run"] = str(found.run_id)
+    if command := go_on(found):
+        lines["continue"] = command
+    console.print(grid(lines))
 
 
 def _print_published(found: RunInfo, summary: dict[str, Any], home: Home) -> None:

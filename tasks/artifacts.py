@@ -190,12 +190,13 @@ def show_classification(
     best_effort("The results cannot be shown in Prefect", show)
 
 
-def show_stopped(reason: str) -> None:
-    """How to go on with a stopped run. The state says so too, until the worker words it anew."""
-    lines = [*reason.splitlines(), "Or in the form of `fine-tune`: that run as `resume_from`."]
+def show_stopped(reason: str, flow: str) -> None:
+    """How to go on with a stopped run, by the command or by the deployment of `flow`. The state
+    says so too, until the worker words it anew."""
+    lines = [*reason.splitlines(), f"Or in the form of `{flow}`: that run as `resume_from`."]
     best_effort(
         "How to go on cannot be shown in Prefect",
-        lambda: create_markdown_artifact("\n\n".join(lines), "fine-tune-stopped"),
+        lambda: create_markdown_artifact("\n\n".join(lines), f"{flow}-stopped"),
     )
 
 

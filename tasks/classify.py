@@ -7,7 +7,7 @@ from prefect import task
 from tasks.caching import stage
 from tasks.progress import stage_progress
 from tasks.training import training_stage
-from twolevers.classification.data import DATA_FOLDER, prepare
+from twolevers.classification.data import prepare
 from twolevers.classification.evaluate import evaluate_classifier
 from twolevers.classification.records import (
     ClassificationRun,
@@ -21,6 +21,7 @@ from twolevers.device import find_device
 from twolevers.records import DatasetFile, WeightsFolder
 from twolevers.report.classification import SCORES_FILE, write_classification
 from twolevers.tracking.classify_runs import note_classify_inputs
+from twolevers.tracking.inputs import DATA_FOLDER
 from twolevers.tracking.runs import track
 
 
@@ -35,7 +36,7 @@ def prepare_texts(run: ClassificationRun, dataset: DatasetFile) -> LabelledData:
 def train_model(
     run: ClassificationRun, dataset: DatasetFile, weights: WeightsFolder, data: LabelledData
 ) -> ClassifierResult:
-    """The classifier, from the base weights."""
+    """The classifier, from the base weights, or on from the run's last checkpoint."""
     with training_stage(run, "classify-progress") as (tracker, progress, stop):
         note_classify_inputs(tracker, run, dataset, weights, data)
         return train_classifier(

@@ -89,3 +89,14 @@ class Command:
     def statuses(self) -> list[str]:
         """The runs' statuses, the newest first."""
         return list(list_runs(Home(self.home), Settings())["status"])
+
+
+def wait_for(process: subprocess.Popen[str], text: str) -> str:
+    """Reads the process's output up to the line that holds `text`."""
+    assert process.stdout is not None
+    seen = ""
+    for line in process.stdout:
+        seen += line
+        if text in line:
+            return seen
+    pytest.fail(f"{text!r} never came:\n{seen}\n{process.stderr.read() if process.stderr else ''}")

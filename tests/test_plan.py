@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from twolevers.classification.options import ClassifierTrainingOptions, ClassifyOptions
+from twolevers.classification.plan import make_classify_plan
 from twolevers.errors import InputError
 from twolevers.options import FineTuneOptions, TrainingOptions, build_options
 from twolevers.plan import changed_options, make_plan, resume_options
@@ -88,3 +90,19 @@ def test_complete_options_are_compared_whole() -> None:
     other = stored.model_copy(update={"training": training})
     with pytest.raises(InputError, match=r"--batch-size 8.*started with 4"):
         resume_options(stored, other, Settings())
+
+
+def test_a_classification_goes_on_by_the_same_rules() -> None:
+    lora = ClassifierTrainingOptions(train="lora", epochs=3)
+    stored = make_classify_plan(ClassifyOptions(device="cpu", training=lora), Settings()).options
+    given = ClassifyOptions(device="auto", training=ClassifierTrainingOptions(epochs=7))
+    settings = Settings(choose_model="355M", choose_device="cpu")
+    training = stored.training.model_copy(update={"epochs": 7})
+    assert resume_options(stored, given, settings) == stored.model_copy(
+        update={"training": training}
+    ), "a form's defaults ask for nothing"
+    refused = {"train": "head", "max_length": 9, "dataset": "embedded", "eval_every": 3}
+    with pytest.raises(InputError) as raised:
+        changed_options(stored, refused, Settings())
+    wheres = {problem.where for problem in raised.value.problems}
+    assert wheres == {"--train", "--max-length", "--dataset"}

@@ -78,17 +78,16 @@ NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 """What a write fails with that more room would let pass: a full disk, a quota, a limit."""
 
 
-def no_room(error: OSError, resume: str | None = None) -> TwoleversError:
+def no_room(error: OSError, then: str | None = None) -> TwoleversError:
     """A write that failed with one of `NO_ROOM`, and what to do.
 
     Args:
-        resume: the run that it ended, where there is one.
+        then: what to do once there is room; by default, to try again.
     """
     where = f" for {error.filename}" if error.filename else ""
-    then = f"go on: twolevers fine-tune --resume {resume}" if resume else "try again"
     return TwoleversError(
         f"There is no room{where} ({error.strerror or error}). Make room, for example with "
-        f"`twolevers clean`, and {then}"
+        f"`twolevers clean`, and {then or 'try again'}"
     )
 
 

@@ -19,6 +19,7 @@ from twolevers.options import (
     GenerationOptions,
     Group,
     RunOptions,
+    TaskOptions,
     build_options,
     flag,
     option_fields,
@@ -26,7 +27,7 @@ from twolevers.options import (
 from twolevers.settings import Settings
 
 T = TypeVar("T")
-
+Options = TypeVar("Options", bound=TaskOptions)
 
 LEVERS = ("model", "device", "precision", "dataset", "weights")
 CHANGEABLE = frozenset(
@@ -134,9 +135,7 @@ def options_from(given: Mapping[str, Any], settings: Settings) -> FineTuneOption
         raise
 
 
-def resume_options(
-    stored: FineTuneOptions, given: FineTuneOptions, settings: Settings
-) -> FineTuneOptions:
+def resume_options(stored: Options, given: Options, settings: Settings) -> Options:
     """The options with which a run goes on: its own, changed where that is asked and allowed.
 
     Args:
@@ -148,23 +147,21 @@ def resume_options(
         InputError: every change that would make it another run.
     """
     whole = _is_resolved(given)
-    new, default = flat_options(given), flat_options(FineTuneOptions())
+    new, default = flat_options(given), flat_options(type(given).model_validate({}))
     changes = {name: new[name] for name in new if whole or new[name] != default[name]}
     return changed_options(stored, changes, settings)
 
 
-def _is_resolved(options: FineTuneOptions) -> bool:
+def _is_resolved(options: TaskOptions) -> bool:
     return (
         options.model != FROM_SETTINGS
         and options.device not in (FROM_SETTINGS, "auto")
         and options.precision != "auto"
-        and options.training.learning_rate is not None
+        and flat_options(options)["learning_rate"] is not None
     )
 
 
-def changed_options(
-    stored: FineTuneOptions, changes: Mapping[str, Any], settings: Settings
-) -> FineTuneOptions:
+def changed_options(stored: Options, changes: Mapping[str, Any], settings: Settings) -> Options:
     """A run's options with `changes` by their flat names, for going on with it.
 
     The levers, data and weights may be named in any way: `nano`, `auto`, a relative path.
@@ -175,7 +172,7 @@ def changed_options(
     old = flat_options(stored)
     levers = {name: changes[name] for name in LEVERS if changes.get(name, old[name]) != old[name]}
     if levers:
-        renamed = stored.model_copy(update=levers)
+        renamed = FineTuneOptions(**{name: getattr(stored, name) for name in LEVERS} | levers)
         named = make_plan(renamed, settings, data_is_kept="dataset" not in levers).options
         changes = {**changes, **{name: getattr(named, name) for name in levers}}
     problems = [
@@ -191,10 +188,10 @@ def changed_options(
     if problems:
         raise InputError(problems)
     options = stored.model_dump()
-    for group, name, _ in option_fields():
+    for group, name, _ in option_fields(type(stored)):
         if name in changes:
             (options[group] if group else options)[name] = changes[name]
-    return FineTuneOptions.model_validate(options)
+    return type(stored).model_validate(options)
 
 
 def flat_options(options: Group) -> dict[str, Any]:

@@ -33,6 +33,8 @@ class OpenRun(Record):
     """MLflow's; the run's folder bears it too."""
     flow_run_id: str | None
     """Prefect's, of the flow run that opened or reopened it."""
+    resumed: bool
+    """Continued by request: its time fills no cell of the run-time table."""
     folder: Path
     options: TaskOptions
     """Resolved: see `plan.Plan`."""
@@ -45,8 +47,6 @@ class FineTuneRun(OpenRun):
     """One fine-tuning, opened."""
 
     options: FineTuneOptions
-    resumed: bool
-    """Continued by request: it has no two-epoch time and fills no cell."""
 
 
 class DatasetFile(Record):

@@ -13,7 +13,7 @@ from toy import CPU, Elsewhere, Toy, make_texts
 
 from twolevers.classification.evaluate import evaluate_classifier
 from twolevers.classification.model import Classifier, batch_of
-from twolevers.errors import InputError, RunStopped, TrainingError
+from twolevers.errors import InputError, TrainingError
 from twolevers.files import read_json, sha256_of
 from twolevers.models.weights import load_model
 from twolevers.progress import Silent
@@ -106,12 +106,6 @@ def test_what_is_tracked(toy: Toy) -> None:
     assert result.train_loss_before == pytest.approx(math.log(2), abs=0.3)
     assert result.step_seconds <= result.train_seconds
     assert result.num_parameters > result.num_trained
-
-
-def test_stopped_between_two_steps(toy: Toy) -> None:
-    with pytest.raises(RunStopped, match=r"Stopped after 3 of 16 steps \(SIGTERM\)"):
-        toy.train(stop_after=3)
-    assert not (toy.root / "run" / "checkpoints").exists()
 
 
 def test_a_loss_that_is_no_number_stops(toy: Toy) -> None:

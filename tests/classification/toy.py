@@ -84,9 +84,15 @@ class Toy:
         )
 
     def train(
-        self, folder: str = "run", stop_after: int | None = None, **training: Any
+        self,
+        folder: str = "run",
+        stop_after: int | None = None,
+        kill_after: int | None = None,
+        **training: Any,
     ) -> ClassifierResult:
-        progress = Notes(stop_after)
+        progress = Notes(stop_after, kill_after)
+        if stop_after == 0:
+            progress.stop.request("SIGTERM")
         return train_classifier(
             local_weights(self.weights),
             self.data(),

@@ -26,7 +26,9 @@ from twolevers.device import find_device
 from twolevers.embedded import DATASET_PATH
 from twolevers.settings import Home, Settings
 from twolevers.slots import device_slot
-from twolevers.tracking.queries import find_run
+from twolevers.tracking.queries import find_flow_run
+from twolevers.tracking.run_info import run_info
+from twolevers.tracking.store import open_store
 
 SECRET = "only-the-block-knows"
 BLOCK = "custom-webhook/hook"
@@ -146,7 +148,10 @@ class Up:
         return None
 
     def mlflow_run(self, flow_run: str) -> Any:
-        return find_run(flow_run, self.home, Settings())
+        """As the store has it: to look it up as a user does would close what was killed."""
+        run_id = find_flow_run(flow_run, self.home, Settings())
+        assert run_id, "no MLflow run bears the flow run's id"
+        return run_info(open_store(self.home, Settings()).client.get_run(run_id), self.home)
 
 
 @pytest.fixture(scope="module")

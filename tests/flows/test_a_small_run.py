@@ -8,7 +8,6 @@ import hashlib
 import json
 import os
 import signal
-import subprocess
 import threading
 import time
 from collections.abc import Iterator
@@ -19,7 +18,7 @@ from typing import Any
 
 import httpx
 import pytest
-from command import Command
+from command import Command, wait_for
 
 from flows.running import Record, Running, now, up_lock, write_record
 from tasks import artifacts
@@ -203,17 +202,6 @@ def weights_hash(command: Command) -> str:
     """Of the newest run's checkpoint."""
     checkpoint = Path(command.summary()["checkpoint"])
     return hashlib.sha256((checkpoint / "model.safetensors").read_bytes()).hexdigest()
-
-
-def wait_for(process: subprocess.Popen[str], text: str) -> str:
-    """Reads the process's output up to the line that holds `text`."""
-    assert process.stdout is not None
-    seen = ""
-    for line in process.stdout:
-        seen += line
-        if text in line:
-            return seen
-    pytest.fail(f"{text!r} never came:\n{seen}\n{process.stderr.read() if process.stderr else ''}")
 
 
 def test_a_server_that_hangs_does_not_hold_the_run(monkeypatch: pytest.MonkeyPatch) -> None:

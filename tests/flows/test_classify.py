@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import re
+import signal
 import sqlite3
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
-from command import Command
+from command import Command, wait_for
 from prefect.utilities.callables import parameter_schema
 
 from flows.classify import classify
@@ -17,6 +19,7 @@ from flows.classify_command import ask_classifier
 from twolevers.classification.options import ClassifyOptions
 from twolevers.embedded.messages import make_messages
 from twolevers.errors import InputError
+from twolevers.files import sha256_of
 from twolevers.options import option_fields
 from twolevers.report.again import report_again
 from twolevers.run_times import run_times
@@ -25,6 +28,11 @@ from twolevers.tracking import names
 from twolevers.tracking.queries import find_run, list_runs
 from twolevers.tracking.runs import read_run_options
 from twolevers.tracking.timings import list_timings
+
+RECIPE = (
+    "--dataset", "sms.tsv", "--train", "lora", "--epochs", "1", "--max-length", "16",
+    "--cut", "keep both ends",
+)  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -35,10 +43,7 @@ def home(tmp_path_factory: pytest.TempPathFactory, server: str) -> Home:
     rows = [f"{label}\t{text}" for label, text in make_messages()[:120]]
     (folder / "sms.tsv").write_text("\n".join(["Label\tSMS", *rows]), encoding="utf-8")
     command = Command(folder, {"PREFECT_API_URL": server})
-    output = command.run(
-        "classify", "--dataset", "sms.tsv", "--train", "lora", "--epochs", "1",
-        "--max-length", "16", "--cut", "keep both ends",
-    )  # fmt: skip
+    output = command.run("classify", *RECIPE)
     (folder / "output.txt").write_text(output, encoding="utf-8")
     return Home(folder)
 
@@ -147,6 +152,7 @@ def test_form() -> None:
     assert groups["training"]["train"]["enum"] == ["head", "last_block", "all", "lora"]
     assert groups["data"]["cut"]["enum"] == ["keep the start", "keep the end", "keep both ends"]
     assert form["properties"]["dataset"]["default"] == "messages"
+    assert [*form["properties"]][-1] == "resume_from"
 
 
 def test_page(here: Home) -> None:
@@ -159,3 +165,45 @@ def test_page(here: Home) -> None:
     assert "Published, not measured here" in page
     assert "--train &#34;lora&#34;" in page
     assert 'src="http' not in page
+
+
+def trained(home: Home, run_id: str) -> tuple[list[str], list[tuple[int, float]]]:
+    """Hashes of a run's classifier, and the loss of every step that it tracked."""
+    folder = home.run_folder(run_id) / "checkpoints" / "epoch-1"
+    bits = [sha256_of(folder / f"{part}.safetensors") for part in ("model", "head")]
+    question = "select step, value from metrics where key = 'train/loss' and run_uuid = ?"
+    with sqlite3.connect(home.mlflow / "mlflow.db") as database:
+        return bits, sorted(database.execute(question, (run_id,)).fetchall())
+
+
+def test_a_stopped_run_goes_on_to_the_same_classifier(home: Home, server: str) -> None:
+    """Where its data came from need not be there any more. (The last test: its run is the latest.)
+
+    Every step is followed by a long evaluation, so that the stop comes between two steps.
+    """
+    command = Command(home.root, {"PREFECT_API_URL": server})
+    whole = str(find_run("latest", home, Settings(), kind=names.CLASSIFY).run_id)
+    process = command.start("classify", *RECIPE, "--eval-every", "1", "--eval-batches", "50")
+    wait_for(process, "step 1:")
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=120)
+    assert process.returncode == 130, out + err
+    assert "Traceback" not in err
+    assert re.search(r"Stopped after \d of \d+ steps", err), err
+    stopped = find_run("latest", home, Settings(), kind=names.CLASSIFY)
+    run_id = str(stopped.run_id)
+    assert f"Continue with: twolevers classify --resume {run_id}" in err
+    assert stopped.status == "KILLED"
+    assert f"twolevers classify --resume {run_id[:8]}" in command.run_here("show", run_id)
+
+    (home.root / "sms.tsv").unlink()
+    refused = command.run_here("classify", "--resume", "latest", "--batch-size", "4", status=2)
+    assert "--batch-size 4: the run was started with 8" in refused
+    refused = command.run_here("fine-tune", "--resume", run_id, status=2)
+    assert f"go on with it: twolevers classify --resume {run_id[:8]}" in refused
+    command.run("classify", "--resume", run_id[:8], "--eval-every", "50")
+    resumed = find_run(run_id, home, Settings())
+    assert (resumed.status, len(resumed.flow_run_ids)) == ("FINISHED", 2)
+    assert resumed.tags[names.RESUMED].startswith("step-")
+    assert trained(home, run_id) == trained(home, whole)
+    assert [*list_timings(home, Settings())["run_id"]] == [whole], "its own time is no real one"

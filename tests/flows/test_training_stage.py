@@ -24,6 +24,7 @@ def test_a_stop_after_the_last_step_stops_the_run(
     run = OpenRun(
         run_id="a run",
         flow_run_id=None,
+        resumed=False,
         folder=tmp_path,
         options=FineTuneOptions(),
         hardware="a processor",

@@ -2,20 +2,21 @@ import errno
 import os
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from twolevers.classification.options import ClassifyOptions
-from twolevers.errors import InputError, RunStopped, TrainingError, TwoleversError
+from twolevers.errors import InputError, Problem, RunStopped, TrainingError, TwoleversError
 from twolevers.options import FineTuneOptions
 from twolevers.settings import Home, Settings
-from twolevers.tracking import mlflow_tracker
+from twolevers.tracking import mlflow_tracker, names
 from twolevers.tracking.alive import close_orphans
-from twolevers.tracking.classify_runs import classification_run
+from twolevers.tracking.classify_runs import CLASSIFICATIONS
 from twolevers.tracking.evaluated import find_evaluated
 from twolevers.tracking.evaluations import evaluation_run
 from twolevers.tracking.mlflow_tracker import attach_run, open_run
-from twolevers.tracking.runs import fine_tune_run
+from twolevers.tracking.runs import FINE_TUNINGS, fine_tune_run
 from twolevers.tracking.store import Store
 
 
@@ -187,9 +188,9 @@ KINDS = {
         "go on: twolevers fine-tune --resume {run_id}",
     ),
     "classify": (
-        lambda: classification_run(ClassifyOptions(device="cpu"), flow_run_id=None),
-        "Stopped. Start it again: nothing of it can be continued.",
-        "try again",
+        lambda: CLASSIFICATIONS.opened(ClassifyOptions(device="cpu"), flow_run_id=None),
+        "Stopped.\nContinue with: twolevers classify --resume {run_id}",
+        "go on: twolevers classify --resume {run_id}",
     ),
     "evaluation": (
         lambda: evaluation_run(
@@ -229,3 +230,25 @@ def test_a_stop_says_whether_the_run_can_go_on(
     assert str(said.value) == then.format(run_id=run.run_id)
     kept = store.client.get_run(run.run_id)
     assert (kept.info.status, kept.data.tags["twolevers.kind"]) == ("KILLED", kind)
+
+
+@pytest.mark.parametrize("kind", names.RESUMABLE)
+def test_a_refused_change_is_forgotten(
+    home: Home, settings: Settings, store: Store, kind: str
+) -> None:
+    runs: Any = {names.FINE_TUNE: FINE_TUNINGS, names.CLASSIFY: CLASSIFICATIONS}[kind]
+
+    def stop(error: BaseException, resume: str | None = None, **training: int) -> tuple[str, int]:
+        asked = runs.options(device="cpu", training=training)
+        with (
+            pytest.raises(type(error)),
+            runs.opened(asked, flow_run_id=None, resume_from=resume) as run,
+        ):
+            raise error
+        return run.run_id, runs.read_options(run.folder).training.epochs
+
+    run_id, _ = stop(RunStopped("after 5 steps"), epochs=3)
+    refused = InputError(Problem("--epochs", 1, "the run is in epoch 2", "take at least 2"))
+    assert stop(refused, run_id, epochs=1) == (run_id, 3)
+    assert stop(RunStopped("after 7 steps"), run_id, epochs=4) == (run_id, 4)
+    assert stop(RunStopped("after 9 steps"), run_id) == (run_id, 4)

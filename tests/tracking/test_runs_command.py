@@ -191,7 +191,8 @@ def test_a_classification_without_scores_is_shown(made: Runs) -> None:
     out = run("show", made["classify failed"])
     assert "a classification" in out
     assert "ValueError: no such column" in out
-    assert "--resume" not in out
+    assert f"twolevers classify --resume {made['classify failed'][:8]}" in out
+    assert "--resume" not in run("show", made["classified"])
     shown = json.loads(run("show", made["classify failed"], "--json"))
     assert shown["scores"] is None
     assert not {"base", "tuned", "two_epoch_seconds"} & set(shown)
@@ -221,7 +222,12 @@ OTHERS = ("rerun", "fine-tune --resume", "classify --instruction --run")
         (("classify --run", "classify word --run"), "fine-tuned", "is a fine-tuning, not a class"),
         (("classify --run", "classify word --run"), "evaluated tuned", "not a classification; see"),
         (("classify --run",), "classify failed", "has no figures: it is FAILED"),
-        (("classify word --run",), "classify failed", "it is FAILED and has written none; choose"),
+        (("classify word --run",), "classify failed", "it is FAILED and has written none; go on w"),
+        (("classify --resume",), "classified", "this run has finished, there is nothing to cont"),
+        (("classify --resume",), "fine-tuned", "is a fine-tuning, not a classification; ask it"),
+        (("classify --resume",), "killed", "not a classification; go on with it: twolevers fine-"),
+        (("fine-tune --resume",), "classify failed", "go on with it: twolevers classify --resume"),
+        (("classify word --resume",), "classify failed", "goes on training, and --run"),
         ((*ASKING,), "running", "it is still running and has written none; wait for it"),
         ((*ASKING,), "elsewhere", "the run is of host-b; ask it there"),
         ((*ASKING,), "killed", "it is KILLED and has written none; go on with it: twolevers fine-"),

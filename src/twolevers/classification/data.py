@@ -22,7 +22,7 @@ from twolevers.files import atomic_file, hash_of
 from twolevers.progress import Progress
 from twolevers.records import DatasetFile, SplitName
 
-DATA_FOLDER, TEXTS_FILE = "data", "texts.parquet"
+TEXTS_FILE = "texts.parquet"
 SPLITS: tuple[SplitName, ...] = ("train", "val", "test")
 
 

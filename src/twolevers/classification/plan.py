@@ -31,8 +31,13 @@ class ClassifyPlan:
         return f"classify · {self.model.name} · {self.device.name} · {trained}"
 
 
-def make_classify_plan(asked: ClassifyOptions, settings: Settings) -> ClassifyPlan:
+def make_classify_plan(
+    asked: ClassifyOptions, settings: Settings, *, data_is_kept: bool = False
+) -> ClassifyPlan:
     """Resolve both levers and check what can be checked without reading data or weights.
+
+    Args:
+        data_is_kept: the data is that of an earlier run and is not looked for.
 
     Raises:
         InputError: every problem at once.
@@ -45,6 +50,7 @@ def make_classify_plan(asked: ClassifyOptions, settings: Settings) -> ClassifyPl
             run=RunOptions(threads=asked.run.threads),
         ),
         settings,
+        data_is_kept=data_is_kept,
     )
     found = plan.options
     rate = {"learning_rate": found.training.learning_rate}

@@ -19,10 +19,11 @@ from twolevers.options import (
 from twolevers.plan import make_plan
 from twolevers.records import DatasetFile, EvalSplit, Record, Role, ScoredSplit, TokenisedData
 from twolevers.settings import Home, load_settings
+from twolevers.tracking.inputs import Inputs
 from twolevers.tracking.kinds import check_model
 from twolevers.tracking.queries import find_run
 from twolevers.tracking.run_info import RunInfo
-from twolevers.tracking.runs import Inputs, kept_inputs, read_run_options
+from twolevers.tracking.runs import kept_inputs, read_run_options
 
 G = TypeVar("G", bound=Group)
 EVAL_SPLITS: tuple[EvalSplit, ...] = get_args(EvalSplit)

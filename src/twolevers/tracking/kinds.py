@@ -22,12 +22,26 @@ CALLED = {
 }
 
 
-def check_kind(found: RunInfo, asked: str, *kinds: str, where: str = "run") -> RunInfo:
+def resume_command(kind: str | None, run_id: str) -> str | None:
+    """The command that goes on with a stopped run; None of a kind that does not go on."""
+    return f"twolevers {kind} --resume {run_id}" if kind in names.RESUMABLE else None
+
+
+def go_on(found: RunInfo) -> str | None:
+    """The command that goes on with a run that was stopped, killed or failed."""
+    ended_early = found.status in ("KILLED", "FAILED")
+    return resume_command(found.kind, str(found.run_id)[:8]) if ended_early else None
+
+
+def check_kind(
+    found: RunInfo, asked: str, *kinds: str, where: str = "run", instead: str | None = None
+) -> RunInfo:
     """The run that was found, if it is of one of `kinds` or of no kind that is known.
 
     Args:
         asked: how it was named.
         where: the option that named it.
+        instead: what can be done with one of another kind, where that is not to ask or see it.
 
     Raises:
         InputError: it is of another kind; says which, and what can be done with it.
@@ -36,7 +50,7 @@ def check_kind(found: RunInfo, asked: str, *kinds: str, where: str = "run") -> R
         return found
     wanted = " or ".join(CALLED[kind] for kind in kinds)
     what = f"is {CALLED[found.kind]}, not {wanted}"
-    raise InputError(Problem(where, asked, what, _instead(found, kinds)))
+    raise InputError(Problem(where, asked, what, instead or _instead(found, kinds)))
 
 
 def _instead(found: RunInfo, kinds: tuple[str, ...]) -> str:
@@ -72,7 +86,6 @@ def check_model(found: RunInfo, asked: str, *, where: str = "run") -> RunInfo:
 def no_checkpoint(found: RunInfo, asked: str, where: str = "run") -> InputError:
     """Why a run has no checkpoint here, and what to do."""
     host = found.tags.get(names.HOST, platform.node())
-    run = str(found.run_id)[:8]
     why, way_out = "it is gone", "choose from: twolevers runs"
     if host != platform.node():
         why = f"the run is of {host}"
@@ -82,7 +95,7 @@ def no_checkpoint(found: RunInfo, asked: str, where: str = "run") -> InputError:
         way_out = f"wait for it, or {way_out}"
     elif names.CHECKPOINT not in found.tags:
         why = f"it is {found.status} and has written none"
-        if found.kind == names.FINE_TUNE and found.status in ("KILLED", "FAILED"):
-            way_out = f"go on with it: twolevers fine-tune --resume {run}, or {way_out}"
+        if command := go_on(found):
+            way_out = f"go on with it: {command}, or {way_out}"
     what = f"has no checkpoint on this machine: {why}"
     return InputError(Problem(where, asked, what, way_out))

@@ -30,6 +30,8 @@ ROLE = "twolevers.role"
 """Which of a fine-tuning's models: of `ROLES`."""
 LISTED = (FINE_TUNE, CLASSIFY, EVALUATION)
 """Kinds that users start a run of; a run-time table is drawn from such."""
+RESUMABLE = (FINE_TUNE, CLASSIFY)
+"""Kinds that go on after a stop or a kill, by the command of their name."""
 STARTED_BY = {
     FINE_TUNE: "twolevers fine-tune, or make run",
     CLASSIFY: "twolevers classify",
@@ -48,6 +50,8 @@ PREFECT_FLOW_RUN_ID = "prefect.flow_run_id"
 PREFECT_FLOW_RUN_URL = "prefect.flow_run_url"
 RERUN_OF = "twolevers.rerun_of"
 """Id of the run that this one repeats."""
+RESUMED = "twolevers.resumed"
+"""Name of the checkpoint from which training went on last."""
 EVALUATION_OF = "twolevers.evaluation_of"
 """Id of the run whose model an evaluation is of."""
 JUDGE = "twolevers.judge.name"

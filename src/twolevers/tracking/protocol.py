@@ -34,6 +34,9 @@ class Tracker(Protocol):
     def log_checkpoint(self, path: Path, *, step: int, metrics: Mapping[str, float]) -> None:
         """A checkpoint folder with the metrics measured on it; stored once, or pointed to."""
 
+    def send_soon(self) -> None:
+        """What was logged so far goes out without waiting for more."""
+
     def log_table(self, table: pd.DataFrame, name: str) -> None:
         """A data frame, shown as a table."""
 
@@ -62,6 +65,8 @@ class NullTracker:
     def log_file(self, path: Path, folder: str = "") -> None: ...
 
     def log_checkpoint(self, path: Path, *, step: int, metrics: Mapping[str, float]) -> None: ...
+
+    def send_soon(self) -> None: ...
 
     def log_table(self, table: pd.DataFrame, name: str) -> None: ...
 

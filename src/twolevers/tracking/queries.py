@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from heapq import merge
 from itertools import islice
 from pathlib import Path
@@ -13,6 +14,7 @@ from twolevers.errors import InputError, Problem
 from twolevers.files import read_json
 from twolevers.settings import Home, Settings, load_settings
 from twolevers.tracking import names
+from twolevers.tracking.alive import close_orphans_in, killed_runs
 from twolevers.tracking.lookup import (
     SHORTEST_PREFIX,
     all_runs,
@@ -22,7 +24,7 @@ from twolevers.tracking.lookup import (
     kind_filter,
 )
 from twolevers.tracking.run_info import RunInfo, run_info
-from twolevers.tracking.store import open_store
+from twolevers.tracking.store import Store, open_store
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -58,7 +60,7 @@ def find_run(run: str, home: Home, settings: Settings, *, kind: str = names.FINE
         InputError: nothing is meant by it, or more than one run; names those it could be.
     """
     wanted = run.strip()
-    store = open_store(home, settings)
+    store = _store_as_it_is(home, settings)
     if wanted.lower() == LATEST:
         newest = next(all_runs(store, kind_filter(kind), pages_of=1), None)
         if newest is None:
@@ -131,7 +133,7 @@ def list_runs(
     """
     import pandas as pd
 
-    store = open_store(home, settings)
+    store = _store_as_it_is(home, settings)
     page = min(limit or 1000, 1000)
     # One search a kind: MLflow's language has no "or".
     found = [all_runs(store, kind_filter(kind), pages_of=page) for kind in kinds]
@@ -239,6 +241,15 @@ def _read_object(file: Path) -> dict[str, Any]:
     except ValueError:
         return {}
     return written if isinstance(written, dict) else {}
+
+
+def _store_as_it_is(home: Home, settings: Settings) -> Store:
+    """The store, in which nothing that a kill left is RUNNING any more."""
+    store = open_store(home, settings)
+    if killed_runs(home):
+        with suppress(Exception):  # then they are closed later: whoever only looks is not held up
+            close_orphans_in(store, home)
+    return store
 
 
 def _none_yet(run: str, kind: str) -> InputError:

@@ -181,7 +181,11 @@ class MlflowTracker:
         except OSError as error:
             self._warn(f"The checkpoint {path} is not noted: {first_line(error)}")
         self.set_tags({names.CHECKPOINT: str(path)})
-        # Whoever resumes from here finds the metrics of all steps before.
+        self.send_soon()
+
+    def send_soon(self) -> None:
+        """What was logged so far goes out without waiting for more: whoever resumes from a
+        checkpoint finds the metrics of all steps before."""
         self.writer.send_soon()
 
     def log_summary(self, summary: Mapping[str, Any], *, step: int) -> None:

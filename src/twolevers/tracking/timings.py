@@ -70,8 +70,9 @@ def _row(run: RunInfo) -> dict[str, object]:
 
 
 def _undisturbed(run: RunInfo) -> float | None:
-    """What training took, of a run that no retry began again."""
-    return run.metrics.get("train_seconds") if len(run.flow_run_ids) < 2 else None
+    """What training took, of a run that no retry began again or went on with."""
+    disturbed = len(run.flow_run_ids) > 1 or names.RESUMED in run.tags
+    return None if disturbed else run.metrics.get("train_seconds")
 
 
 def train_seconds(

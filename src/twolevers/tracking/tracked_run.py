@@ -10,10 +10,11 @@ from pathlib import Path
 from pydantic import BaseModel
 
 from twolevers.device import Device
-from twolevers.errors import NO_ROOM, RunStopped, no_room
-from twolevers.files import write_json
+from twolevers.errors import NO_ROOM, InputError, RunStopped, no_room
+from twolevers.files import read_json, write_json
 from twolevers.settings import Home, load_settings
 from twolevers.tracking import names
+from twolevers.tracking.kinds import resume_command
 from twolevers.tracking.mlflow_tracker import open_run
 from twolevers.tracking.pages import flow_run_tags
 from twolevers.tracking.run_tracker import Warn
@@ -32,7 +33,6 @@ def tracked_run(
     reopen: str | None,
     warn: Warn | None,
     stopped: str = "Stopped.",
-    resumable: bool = False,
 ) -> Iterator[tuple[str, Path]]:
     """Open a run, or the one with id `reopen` again; its id and its folder.
 
@@ -42,8 +42,8 @@ def tracked_run(
         file_name: of `asked`.
         tags: besides those of the flow run, which are set here.
         warn: told in one line what MLflow did not take, from any thread.
-        stopped: what to say of a run that Ctrl-C or SIGTERM ended, anywhere in the block.
-        resumable: `twolevers fine-tune --resume` continues it, and whoever ended it is told so.
+        stopped: what to say of a run that Ctrl-C or SIGTERM ended, anywhere in the block; where it
+            can go on, the command that continues it follows.
 
     Raises:
         RunStopped: the run was asked to stop.
@@ -61,21 +61,27 @@ def tracked_run(
         kind=kind,
     ) as tracker:
         run_id, folder = tracker.run_id, home.run_folder(tracker.run_id)
+        command = resume_command(kind, run_id)
         folder.mkdir(parents=True, exist_ok=True)
-        write_json(folder / file_name, asked.model_dump(mode="json"))
-        tracker.log_file(folder / file_name)
+        file = folder / file_name
+        before = read_json(file) if reopen and file.is_file() else None
+        write_json(file, asked.model_dump(mode="json"))
+        tracker.log_file(file)
         try:
             yield run_id, folder
         except BaseException as error:
+            if before is not None and isinstance(error, InputError):
+                write_json(file, before)  # what was asked for is refused: it goes on as it was
+                tracker.log_file(file)
             if isinstance(error, OSError) and error.errno in NO_ROOM:
-                raise no_room(error, run_id if resumable else None) from error
+                raise no_room(error, command and f"go on: {command}") from error
             # Whatever is no Exception asks to stop (Ctrl-C, a scheduler's termination signal), but
             # for SystemExit: so ends a run whose log nobody reads any more, its worker being dead.
             crashed = isinstance(error, Exception | SystemExit)
             if crashed and not isinstance(error, RunStopped):
                 raise
             reason = str(error) if isinstance(error, RunStopped) else stopped
-            go_on = f"\nContinue with: twolevers fine-tune --resume {run_id}" if resumable else ""
+            go_on = f"\nContinue with: {command}" if command else ""
             raise RunStopped(reason + go_on) from error
 
 

@@ -14,18 +14,19 @@ import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from safetensors import SafetensorError
 
 from twolevers.errors import TrainingError
 from twolevers.files import atomic_folder, read_json, write_json
-from twolevers.records import TrainingResult
+from twolevers.records import TrainedModel, TrainingResult
 from twolevers.training.trainer_state import STATE_FILES, load_state, remove_state
 
 FOLDER = "checkpoints"
 BEST = "best"
 FINISHED = "finished.json"
+Result = TypeVar("Result", bound=TrainedModel)
 _NAME = re.compile(r"(epoch|step)-(\d+)")
 
 
@@ -40,9 +41,9 @@ def step_name(step: int) -> str:
 
 
 def has_checkpoint(run_folder: Path) -> bool:
-    """Whether training in this run's folder can go on, or has finished."""
+    """Whether fine-tuning in this run's folder can go on, or has finished."""
     checkpoints = Checkpoints(run_folder / FOLDER)
-    return checkpoints.newest() is not None or checkpoints.finished() is not None
+    return checkpoints.newest() is not None or checkpoints.finished(TrainingResult) is not None
 
 
 class Checkpoints:
@@ -72,7 +73,7 @@ class Checkpoints:
 
         Args:
             name: from `epoch_name` or `step_name`.
-            fill: writes model and trainer state into the folder it is given.
+            fill: writes into the folder it is given what is kept, trainer state included.
             best: name of the best checkpoint so far, which may be this one.
 
         Raises:
@@ -116,24 +117,25 @@ class Checkpoints:
                 else:
                     path.unlink()
 
-    def finish(self, result: TrainingResult, settings: dict[str, Any]) -> None:
+    def finish(self, result: TrainedModel, settings: dict[str, Any]) -> None:
         """Training is over: notes the result, then removes the trainer state."""
         record = {"result": result.model_dump(mode="json"), "settings": settings}
         write_json(self.folder / FINISHED, record)
         for path in self.all():
             remove_state(path)
 
-    def finished(self) -> tuple[TrainingResult, dict[str, Any]] | None:
+    def finished(self, kind: type[Result]) -> tuple[Result, dict[str, Any]] | None:
         """What `finish` noted; None where training has not finished or its checkpoint is gone."""
         file = self.folder / FINISHED
         if not file.is_file():
             return None
         record = read_json(file)
-        result = TrainingResult.model_validate(record["result"])
+        result = kind.model_validate(record["result"])
         # Found by name: the run's folder may have been moved since.
-        places = {
+        places: dict[str, Any] = {
             field: self.folder / getattr(result, field).name
             for field in ("checkpoint", "best_checkpoint")
+            if field in kind.model_fields
         }
         result = result.model_copy(update=places)
         return (result, record["settings"]) if result.checkpoint.is_dir() else None

@@ -22,9 +22,9 @@ from twolevers.training.checkpoint import FOLDER, Checkpoints
 from twolevers.training.loss import mean_loss
 from twolevers.training.memory import PeakMemory
 from twolevers.training.reproducible import reproducible
-from twolevers.training.resume import check_resume, finished_problem, settings_of
+from twolevers.training.resume import finished_before, go_on, settings_of
 from twolevers.training.trainer import Splits, Trainer
-from twolevers.training.trainer_state import TrainerState, load_state
+from twolevers.training.trainer_state import TrainerState
 
 
 def fine_tune(
@@ -56,22 +56,15 @@ def fine_tune(
     """
     memory = PeakMemory(device)
     checkpoints = Checkpoints(folder / FOLDER, options.run.keep_checkpoints)
-    state = TrainerState(settings_of(weights, data, options))
-    epochs = options.training.epochs
-    start = checkpoints.newest() if resume else None
-    if resume and (finished := checkpoints.finished()):
-        result, settings = finished
-        if (settings, result.epochs) != (state.settings, epochs):
-            raise finished_problem(result.checkpoint, result.epochs, epochs)
-        progress.note(f"Training of this run had finished ({epochs} epochs); nothing is left.")
-        return result
-    if start is not None:
-        asked, state = state.settings, load_state(start)
-        check_resume(start, state, asked, epochs)
-        checkpoints.settle(start.name, state.best)
-        progress.note(f"Going on from {start.name}, after {state.step} steps.")
-    elif resume:
-        progress.note("No checkpoint to go on from: training starts from the beginning.")
+    hashes = {"base weights": weights.sha256, "tokenised data": data.sha256}
+    settings, epochs = settings_of(options, options.training, hashes), options.training.epochs
+    start, state = None, TrainerState(settings)
+    if resume:
+        if result := finished_before(checkpoints, TrainingResult, settings, epochs, progress):
+            return result
+        start, state = go_on(checkpoints, settings, epochs, progress)
+        if start is None:
+            progress.note("No checkpoint to go on from: training starts from the beginning.")
     elif checkpoints.all():
         raise InputError(
             Problem(

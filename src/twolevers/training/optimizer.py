@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from twolevers.models.gpt2 import GPT2
 from twolevers.options import TrainingOptions
@@ -27,9 +27,14 @@ def make_optimizer(model: GPT2, options: TrainingOptions) -> torch.optim.AdamW:
     )
 
 
-def moments(model: GPT2, optimizer: torch.optim.AdamW) -> tuple[int, dict[str, Tensor]]:
+def trained(model: nn.Module) -> list[tuple[str, nn.Parameter]]:
+    """The parameters that training changes, by name."""
+    return [(name, one) for name, one in model.named_parameters() if one.requires_grad]
+
+
+def moments(model: nn.Module, optimizer: torch.optim.AdamW) -> tuple[int, dict[str, Tensor]]:
     """Updates done, and the moments as `exp_avg.NAME` and `exp_avg_sq.NAME`."""
-    state = {name: optimizer.state[parameter] for name, parameter in model.named_parameters()}
+    state = {name: optimizer.state[parameter] for name, parameter in trained(model)}
     updates = max((int(entry["step"].item()) for entry in state.values() if entry), default=0)
     return updates, {
         f"{moment}.{name}": entry[moment]
@@ -41,7 +46,7 @@ def moments(model: GPT2, optimizer: torch.optim.AdamW) -> tuple[int, dict[str, T
 
 @torch.no_grad()
 def restore_moments(
-    model: GPT2, optimizer: torch.optim.AdamW, updates: int, tensors: dict[str, Tensor]
+    model: nn.Module, optimizer: torch.optim.AdamW, updates: int, tensors: dict[str, Tensor]
 ) -> None:
     """Puts back what `moments` gave; no moments where no update was done yet.
 
@@ -51,7 +56,7 @@ def restore_moments(
     """
     if updates == 0:
         return
-    for name, parameter in model.named_parameters():
+    for name, parameter in trained(model):
         optimizer.state[parameter] = {
             "step": torch.tensor(float(updates), device=parameter.device),
             **{

@@ -32,6 +32,7 @@ from twolevers.training.loss import mean_loss
 from twolevers.training.memory import PeakMemory
 from twolevers.training.optimizer import make_optimizer
 from twolevers.training.precision import autocast, gradient_scaler, synchronise
+from twolevers.training.resume import stopped
 from twolevers.training.schedule import check_warmup, learning_rate_at
 from twolevers.training.step import optimizer_step
 from twolevers.training.stopwatch import Stopwatch
@@ -219,17 +220,9 @@ class Trainer:
 
     def _stopped(self, stop: StopFlag) -> RunStopped:
         """Writes where training stands, unless the newest checkpoint says so already."""
-        done, reason = self.state.step, stop.reason or "asked to"
-        if done == 0:
-            return RunStopped(
-                f"Stopped before the first step ({reason}): there is nothing to keep."
-            )
-        if self.saved_at != done:
-            self._write_checkpoint(step_name(done))
-        return RunStopped(
-            f"Stopped after {done} of {self.total_steps} steps ({reason}). Resume the run to go on "
-            f"from {self.checkpoints.newest()}"
-        )
+        if self.state.step not in (0, self.saved_at):
+            self._write_checkpoint(step_name(self.state.step))
+        return stopped(stop, self.state, self.total_steps, self.checkpoints.newest())
 
     def _diverged(self, error: TrainingError, rate: float) -> TrainingError:
         kept = self.checkpoints.newest()

@@ -13,16 +13,17 @@ from typing import Any
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
-from torch import Tensor
+from torch import Tensor, nn
 
 from twolevers.device import Device
 from twolevers.errors import TrainingError
 from twolevers.files import read_json, write_json
-from twolevers.models.gpt2 import GPT2
-from twolevers.training.optimizer import moments, restore_moments
+from twolevers.models.layout import WEIGHTS_FILE
+from twolevers.training.optimizer import moments, restore_moments, trained
 
 STATE_FILES = ("trainer_state.json", "trainer_state.safetensors")
 """The first is removed first: a folder without it has no trainer state."""
+TRAINED = "trained"
 
 
 @dataclass
@@ -56,13 +57,22 @@ class TrainerState:
 def save_state(
     folder: Path,
     state: TrainerState,
-    model: GPT2,
+    model: nn.Module,
     optimizer: torch.optim.AdamW,
     scaler: torch.amp.GradScaler,
     device: Device,
+    *,
+    with_trained: bool = False,
 ) -> None:
-    """Writes both files into an existing folder."""
+    """Writes both files into an existing folder.
+
+    Args:
+        with_trained: the parameters that training changes too, as `trained.NAME`, where the
+            folder holds no weights that training could go on from.
+    """
     state.updates, tensors = moments(model, optimizer)
+    if with_trained:
+        tensors |= {f"{TRAINED}.{name}": parameter.detach() for name, parameter in trained(model)}
     state.scaler, state.device = scaler.state_dict(), device.name
     save_file({**tensors, **_random_state(device)}, folder / STATE_FILES[1])
     write_json(folder / STATE_FILES[0], asdict(state))
@@ -83,12 +93,13 @@ def load_state(folder: Path) -> TrainerState:
 def restore_state(
     folder: Path,
     state: TrainerState,
-    model: GPT2,
+    model: nn.Module,
     optimizer: torch.optim.AdamW,
     scaler: torch.amp.GradScaler,
     device: Device,
 ) -> None:
-    """Puts back the moments, the loss scaling and the random numbers.
+    """Puts back the moments, the trained parameters where they were written too, the loss scaling
+    and the random numbers.
 
     The random numbers of another kind of device than this one cannot be continued; there
     dropout starts from the seed.
@@ -99,6 +110,10 @@ def restore_state(
     try:
         tensors = load_file(folder / STATE_FILES[1])
         restore_moments(model, optimizer, state.updates, tensors)
+        if any(name.startswith(f"{TRAINED}.") for name in tensors):
+            with torch.no_grad():
+                for name, parameter in trained(model):
+                    parameter.copy_(tensors[f"{TRAINED}.{name}"])
         torch.set_rng_state(tensors["random.cpu"])
     except (OSError, SafetensorError, KeyError, RuntimeError) as error:
         raise _unreadable(folder, error) from error
@@ -133,5 +148,10 @@ def _set_random_state(device: Device, state: Tensor) -> None:
 def _unreadable(folder: Path, error: Exception) -> TrainingError:
     return TrainingError(
         f"The trainer state in {folder} cannot be read ({error}), so training cannot go on from "
-        f"there. Its weights can be trained further in a new run: --weights {folder}"
+        "there. "
+        + (
+            f"Its weights can be trained further in a new run: --weights {folder}"
+            if (folder / WEIGHTS_FILE).is_file()
+            else "Start a new run."
+        )
     )
