@@ -21,5 +21,7 @@ def export_run(run: str, form: str, output: Path, force: bool) -> None:
     found = check_model(find_run(run, writable_home(), load_settings()), run, where="--run")
     checkpoint = checkpoint_of(found, run)
     name = f"{found.model} fine-tuned" if found.model else "GPT-2 fine-tuned"
-    export_model(checkpoint, form, output, name=name, force=force)
+    # A checkpoint folder that belongs to no run does not say how it was trained.
+    style = found.params.get("prompt_style")
+    export_model(checkpoint, form, output, name=name, prompt_style=style, force=force)
     print(f"Written to {output}")

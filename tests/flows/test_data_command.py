@@ -12,7 +12,10 @@ from typer.testing import CliRunner
 
 from flows.cli import app
 from twolevers.errors import InputError
-from twolevers.settings import Home
+from twolevers.options import build_options
+from twolevers.plan import flat_options
+from twolevers.settings import Home, Settings
+from twolevers.tracking.mlflow_tracker import open_run
 
 ROWS = [{"question": f"What is {i} + 1?", "answer": f"{i + 1}"} for i in range(40)]
 
@@ -76,8 +79,22 @@ def test_a_checkpoint_folder_is_exported(tmp_path: Path, home: Home) -> None:
     output = tmp_path / "exported"
     text = twolevers("export", "--run", checkpoint, "--output", output)
     assert (output / "model.safetensors").is_file()
+    assert not (output / "chat_template.jinja").exists(), "it does not say how it was trained"
     assert "Written to" in text
     with pytest.raises(InputError, match="is there already"):
         twolevers("export", "--run", checkpoint, "--output", output)
     with pytest.raises(InputError, match=r"no such format \(did you mean 'gguf'\?\)"):
         twolevers("export", "--run", checkpoint, "--format", "guf", "--output", output, "--force")
+
+
+def test_a_run_is_exported_with_its_prompt_style(tmp_path: Path, home: Home) -> None:
+    params = flat_options(build_options({"model": "gpt2-nano", "prompt_style": "phi3"}, {}))
+    with open_run(home=home, settings=Settings(), name="a run", params=params) as tracker:
+        folder = write_random_weights(tracker.folder / "checkpoints" / "epoch-1")
+        tracker.log_checkpoint(folder, step=1, metrics={})
+    for run in (tracker.run_id, folder):
+        output = tmp_path / "exported" / str(len(str(run)))
+        twolevers("export", "--run", run, "--output", output)
+        template = (output / "chat_template.jinja").read_text(encoding="utf-8")
+        assert "<|user|>" in template
+        assert "### Instruction" not in template

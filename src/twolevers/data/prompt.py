@@ -38,7 +38,7 @@ class Entry:
         return "", self.earlier
 
 
-_ALPACA_PREAMBLE = (
+ALPACA_PREAMBLE = (
     "Below is an instruction that describes a task. "
     "Write a response that appropriately completes the request."
 )
@@ -52,7 +52,7 @@ def alpaca(entry: Entry) -> str:
     takes the preamble's place.
     """
     given = f"\n\n### Input:\n{entry.input}" if entry.input else ""
-    preamble, earlier = _ALPACA_PREAMBLE, ""
+    preamble, earlier = ALPACA_PREAMBLE, ""
     if entry.earlier:
         system, turns = entry.system_and_turns
         preamble = system or preamble

@@ -2,7 +2,8 @@
 
 Both hold float32, the same numbers as the checkpoint. The GGUF file is what llama.cpp's own
 converter makes of a GPT-2 folder: the same names and metadata, the output layer left out because
-it is the embedding.
+it is the embedding. Either carries the run's prompt style as a chat template, so that a chat
+becomes the prompt that the model was trained with.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from twolevers.data.chat_template import chat_template
 from twolevers.errors import (
     NO_ROOM,
     InputError,
@@ -27,12 +29,19 @@ from twolevers.models.gpt2 import GPT2
 from twolevers.models.layout import CONFIG_FILE, PREFIX, WEIGHTS_FILE
 from twolevers.models.weights import load_model, save_model, vocabulary_file
 
+CHAT_TEMPLATE_FILE = "chat_template.jinja"
 FORMATS = {"hf": "a folder that transformers loads", "gguf": "a file that llama.cpp loads"}
 _END_OF_TEXT = VOCAB_SIZE - 1
 
 
 def export_model(
-    checkpoint: Path, form: str, output: Path, *, name: str, force: bool = False
+    checkpoint: Path,
+    form: str,
+    output: Path,
+    *,
+    name: str,
+    prompt_style: str | None = None,
+    force: bool = False,
 ) -> None:
     """Write a checkpoint to `output`, whole or not at all.
 
@@ -40,17 +49,19 @@ def export_model(
         checkpoint: folder in the Hugging Face layout.
         form: one of `FORMATS`.
         name: how the model is called in the file.
+        prompt_style: the one that it was trained with; None: no chat template is written.
         force: replace what is there.
 
     Raises:
-        InputError: no such format, weights that cannot be read, a vocabulary that is not GPT-2's,
-            or an output that is there already or cannot be written.
+        InputError: no such format or prompt style, weights that cannot be read, a vocabulary that
+            is not GPT-2's, or an output that is there already or cannot be written.
         TwoleversError: the package `gguf` is not installed; there is no room.
     """
     problems = list(_problems(checkpoint, form, output, force))
     if problems:
         raise InputError(problems)
     library = _gguf() if form == "gguf" else None
+    template = chat_template(prompt_style) if prompt_style else None
     model = load_model(checkpoint)
     if model.config.vocab_size != VOCAB_SIZE:
         what = f"has {model.config.vocab_size:,} tokens, where GPT-2 has {VOCAB_SIZE:,}"
@@ -59,9 +70,11 @@ def export_model(
         if library is None:
             with atomic_folder(output) as folder:
                 save_model(model, folder)
+                if template:
+                    (folder / CHAT_TEMPLATE_FILE).write_bytes(template.encode("utf-8"))
         else:
             with atomic_file(output) as file:
-                _write_gguf(library, model, file, name)
+                _write_gguf(library, model, file, name, template)
     except OSError as error:
         error.filename = str(output)
         if error.errno is None:  # numpy tells no more than that less was written than given
@@ -121,7 +134,7 @@ def _gguf() -> Any:
         ) from None
 
 
-def _write_gguf(gguf: Any, model: GPT2, file: Path, name: str) -> None:
+def _write_gguf(gguf: Any, model: GPT2, file: Path, name: str, template: str | None) -> None:
     """As `convert_hf_to_gguf.py` of llama.cpp does for `GPT2LMHeadModel`."""
     config = model.config
     architecture = gguf.MODEL_ARCH.GPT2
@@ -129,6 +142,8 @@ def _write_gguf(gguf: Any, model: GPT2, file: Path, name: str) -> None:
     writer.add_name(name)
     _add_sizes(gguf, writer, config)
     _add_vocabulary(gguf, writer)
+    if template:
+        writer.add_chat_template(template)
     names = gguf.get_tensor_name_map(architecture, config.num_layers)
     for ours, tensor in model.state_dict().items():
         theirs = names.get_name(PREFIX + ours, try_suffixes=(".weight", ".bias"))

@@ -36,11 +36,22 @@ async def read_asked(http: Request, kind: type[A]) -> A:
         raise ApiError(400, "the body is not declared as JSON; send Content-Type: application/json")
     body = await _read(http)
     try:
-        return kind.model_validate(json.loads(body))
-    except ValidationError as error:
-        raise _refusal(error) from error
+        return check_asked(json.loads(body), kind)
     except (ValueError, RecursionError) as error:
         raise ApiError(400, f"the body is no JSON: {error}") from error
+
+
+def check_asked(value: object, kind: type[A]) -> A:
+    """A request, checked.
+
+    Raises:
+        ApiError: not what this takes; names the faults.
+        InputError: it asks for what cannot be had.
+    """
+    try:
+        return kind.model_validate(value)
+    except ValidationError as error:
+        raise _refusal(error) from error
 
 
 async def _read(http: Request) -> bytes:
