@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -425,3 +425,52 @@ def test_while_closing_new_requests_are_refused_and_running_ones_end(
         assert not endpoint.thread.is_alive()
         with pytest.raises(httpx.ConnectError):
             httpx.get(f"{endpoint.address}/health")
+
+
+@contextmanager
+def half_sent(endpoint: Endpoint) -> Iterator[socket.socket]:
+    """A request whose body does not come."""
+    host, port = endpoint.address.removeprefix("http://").split(":")
+    with socket.create_connection((host, int(port)), timeout=SECONDS) as client:
+        head = f"POST /v1/chat/completions HTTP/1.1\r\nHost: {host}:{port}\r\n"
+        head += "Content-Type: application/json\r\nContent-Length: 1000\r\n"
+        # Asked to go on, the server is known to be reading.
+        client.sendall(f'{head}Expect: 100-continue\r\n\r\n{{"messages'.encode())
+        assert client.recv(1000).startswith(b"HTTP/1.1 100")
+        yield client
+
+
+def test_a_request_that_does_not_come_holds_up_no_end(
+    make_engine: Callable[..., Engine],
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    monkeypatch.setattr("twolevers.serving.server.SECONDS_TO_SEND", 0.5)
+    with served(make_engine()) as endpoint, half_sent(endpoint) as client:
+        endpoint.server.stop()
+        endpoint.thread.join(SECONDS)
+        assert not endpoint.thread.is_alive()
+        with suppress(ConnectionResetError):
+            assert client.recv(1000) == b"", "it is hung up on"
+    assert caplog.text == ""
+
+
+def test_a_request_that_does_not_come_is_not_waited_for(
+    endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("twolevers.serving.reading.SECONDS_TO_ARRIVE", 0.5)
+    with half_sent(endpoint) as client:
+        said = b"".join(iter(lambda: client.recv(10_000), b"")).decode()
+    assert said.startswith("HTTP/1.1 408"), said
+    assert "connection: close" in said
+    assert "the request was not whole within 0.5 s" in said
+    assert httpx.get(f"{endpoint.address}/health").json()["status"] == "ok"
+
+
+def test_one_who_goes_in_mid_request_is_nobodys_fault(
+    endpoint: Endpoint, caplog: pytest.LogCaptureFixture
+) -> None:
+    with half_sent(endpoint):
+        pass
+    wait_until(lambda: not endpoint.server.server_state.tasks)
+    assert caplog.text == ""

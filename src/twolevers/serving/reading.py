@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import TypeVar
 
@@ -10,12 +11,14 @@ from pydantic import ValidationError
 from starlette.requests import ClientDisconnect
 
 from twolevers.serving.messages import Asked
-from twolevers.serving.shapes import ApiError, gone_error
+from twolevers.serving.shapes import ApiError, gone_error, late_error
 
 LONGEST_BODY = 4 * 2**20
 """Bytes of a request."""
 LONGEST_READ = 64 * LONGEST_BODY
 """Bytes of a longer one that are read, and dropped, so that its sender gets to hear of it."""
+SECONDS_TO_ARRIVE = 60
+"""What a client is given to send its request."""
 MOST_FAULTS = 10
 """Faults of one request that are named."""
 
@@ -29,12 +32,16 @@ async def read_asked(http: Request, kind: type[A]) -> A:
     """The request's body, checked.
 
     Raises:
-        ApiError: too long, no JSON, or not what this takes; names the faults.
+        ApiError: too long or too slow, no JSON, or not what this takes; names the faults.
     """
     declared = http.headers.get("content-type", "").partition(";")[0].strip().lower()
     if declared != "application/json":
         raise ApiError(400, "the body is not declared as JSON; send Content-Type: application/json")
-    body = await _read(http)
+    try:
+        async with asyncio.timeout(SECONDS_TO_ARRIVE):
+            body = await _read(http)
+    except TimeoutError:
+        raise late_error(f"the request was not whole within {SECONDS_TO_ARRIVE} s") from None
     try:
         return check_asked(json.loads(body), kind)
     except (ValueError, RecursionError) as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections.abc import Callable
 from types import FrameType
@@ -13,7 +14,8 @@ from fastapi import FastAPI
 from twolevers.serving.engine import Engine
 
 SECONDS_TO_SEND = 5
-"""What a slow client is given to take the rest of its answer, once everything has been said."""
+"""What a slow client is given to take the rest of its answer, once everything has been said, or to
+send the rest of its request. Then it is hung up on."""
 
 
 class Server(uvicorn.Server):
@@ -44,7 +46,7 @@ class Server(uvicorn.Server):
                 port=port,
                 log_level="warning",
                 access_log=False,
-                timeout_graceful_shutdown=SECONDS_TO_SEND,
+                timeout_graceful_shutdown=2 * SECONDS_TO_SEND,  # does not come to that
                 lifespan="off",
                 server_header=False,
             )
@@ -55,6 +57,16 @@ class Server(uvicorn.Server):
         await super().startup(sockets)
         if self.started:
             self._on_start(self.servers[0].sockets[0].getsockname()[1])
+
+    async def shutdown(self, sockets: Any = None) -> None:
+        asyncio.get_running_loop().call_later(SECONDS_TO_SEND, self._hang_up)
+        await super().shutdown(sockets)
+
+    def _hang_up(self) -> None:
+        """As if the clients had gone, which every request knows to end by. uvicorn would cancel the
+        requests, with a traceback for each."""
+        for connection in list(self.server_state.connections):
+            connection.transport.abort()
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         self.stop()

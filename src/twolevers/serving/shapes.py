@@ -41,6 +41,8 @@ class ApiError(Exception):
             headers["retry-after"] = str(int(self.retry))
         if self.status == 401:
             headers["www-authenticate"] = "Bearer"
+        if self.status == 408:  # what still comes is no request of its own
+            headers["connection"] = "close"
         return headers
 
 
@@ -57,6 +59,10 @@ def cut_error(reason: Reason, message: str) -> ApiError:
 
 def gone_error(message: str = "the client has gone") -> ApiError:
     return ApiError(499, message, code="cancelled")
+
+
+def late_error(message: str) -> ApiError:
+    return ApiError(408, message, "timeout_error", code="timeout")
 
 
 def full_error(message: str) -> ApiError:
