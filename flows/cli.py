@@ -20,7 +20,7 @@ from flows.cli_export import exporting
 from flows.cli_harness import harness
 from flows.cli_servers import servers
 from flows.cli_serving import serving
-from flows.option_flags import takes_options
+from flows.option_flags import path_option, takes_options
 from flows.quick_imports import exit_quickly, quick_imports
 from twolevers.errors import NO_ROOM, InputError, Problem, TwoleversError, no_room
 
@@ -132,7 +132,7 @@ def show(
 def report(
     run: Run = "latest",
     output: Annotated[
-        Path | None, typer.Option(help="file to write (default: report.html in the run's folder)")
+        Path | None, path_option("file to write (default: report.html in the run's folder)")
     ] = None,
 ) -> None:
     """Write a run's page again: figures, curves, scores, answers, data, configuration."""
@@ -154,7 +154,7 @@ def rerun(run: Run = "latest") -> None:
 def compare(
     runs: Annotated[list[str], typer.Argument(help=f"two runs or more: {RUN_HELP}", metavar="RUN")],
     json: AsJson = False,
-    output: Annotated[Path | None, typer.Option(help="write it as a page into this file")] = None,
+    output: Annotated[Path | None, path_option("write it as a page into this file")] = None,
 ) -> None:
     """What the difference in time between runs can be put down to: the model, the device?"""
     from flows.compare import compare as show
@@ -190,7 +190,7 @@ def table(
     form: Annotated[
         str, typer.Option("--format", help="terminal, markdown, csv, html or png")
     ] = "terminal",
-    output: Annotated[Path | None, typer.Option(help="file to write")] = None,
+    output: Annotated[Path | None, path_option("file to write")] = None,
     workload: Annotated[
         str | None, typer.Option(help="fingerprint, or its beginning (default: the newest's)")
     ] = None,

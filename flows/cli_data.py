@@ -7,6 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
+from flows.option_flags import path_option
+
 data = typer.Typer()
 
 
@@ -30,7 +32,7 @@ def inspect(
     split: Annotated[str | None, typer.Option(help="file order or shuffled")] = None,
     seed: Annotated[str | None, typer.Option(help="of a shuffled split")] = None,
     html: Annotated[
-        Path | None, typer.Option(help="write a page with rendered rows into this file")
+        Path | None, path_option("write a page with rendered rows into this file")
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="as JSON on standard output")] = False,
 ) -> None:

@@ -7,12 +7,14 @@ from typing import Annotated
 
 import typer
 
+from flows.option_flags import path_option
+
 exporting = typer.Typer()
 
 
 @exporting.command()
 def export(
-    output: Annotated[Path, typer.Option(help="folder (hf) or file (gguf) to write")],
+    output: Annotated[Path, path_option("folder (hf) or file (gguf) to write")],
     run: Annotated[
         str,
         typer.Option(

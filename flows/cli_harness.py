@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from flows.option_flags import path_option
 from flows.quick_imports import quick_imports
 
 harness = typer.Typer()
@@ -22,7 +23,7 @@ def lm_eval(
         bool, typer.Option("--base", help="the model as it was before fine-tuning")
     ] = False,
     task_folder: Annotated[
-        Path | None, typer.Option(help="folder of task files of your own (YAML)")
+        Path | None, path_option("folder of task files of your own (YAML)")
     ] = None,
     num_fewshot: Annotated[
         int | None, typer.Option(min=0, help="examples before each question (default: the task's)")

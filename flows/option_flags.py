@@ -4,12 +4,26 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from pydantic.fields import FieldInfo
 
 from twolevers.options import FROM_SETTINGS, flag, option_fields
+
+
+def path_option(help: str) -> Any:
+    """An option that names a file or folder; `~` is the home, which a shell leaves as it is in
+    `--output=~/x`."""
+    return typer.Option(help=help, parser=_path, metavar="PATH")
+
+
+def _path(text: str) -> Path:
+    try:
+        return Path(text).expanduser()
+    except RuntimeError as error:  # ~nobody
+        raise typer.BadParameter(f"{text!r}: {error}") from None
 
 
 def takes_options(command: Callable[..., None]) -> Callable[..., None]:

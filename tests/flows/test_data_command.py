@@ -98,3 +98,16 @@ def test_a_run_is_exported_with_its_prompt_style(tmp_path: Path, home: Home) -> 
         template = (output / "chat_template.jinja").read_text(encoding="utf-8")
         assert "<|user|>" in template
         assert "### Instruction" not in template
+
+
+def test_a_home_that_the_shell_left_as_it_is(
+    pairs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path / "mine"))
+    monkeypatch.chdir(tmp_path)
+    twolevers("data", pairs, "--html=~/pages/page.html")
+    assert (tmp_path / "mine" / "pages" / "page.html").is_file()
+    assert not (tmp_path / "~").exists()
+    ended = CliRunner().invoke(app, ["export", "--output=~no-such-user/x"])
+    assert ended.exit_code == 2
+    assert "~no-such-user/x" in ended.output

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+import re
 import resource
 import sys
 from pathlib import Path
@@ -239,4 +240,5 @@ def test_a_file_that_may_not_grow_leaves_nothing(
         assert full.value.filename == str(tmp_path / "x")
     else:
         assert f"There is no room for {tmp_path / 'x'}" in str(full.value)
+        assert re.search(r"\(\d+ requested and \d+ written\)", str(full.value))
     assert not list(tmp_path.iterdir())

@@ -8,6 +8,7 @@ becomes the prompt that the model was trained with.
 
 from __future__ import annotations
 
+import errno
 import importlib
 import json
 from collections.abc import Iterator
@@ -76,9 +77,9 @@ def export_model(
             with atomic_file(output) as file:
                 _write_gguf(library, model, file, name, template)
     except OSError as error:
+        if error.errno is None:  # numpy says only how much was to be written and how much was
+            raise no_room(OSError(errno.ENOSPC, str(error), str(output))) from error
         error.filename = str(output)
-        if error.errno is None:  # numpy tells no more than that less was written than given
-            raise no_room(error) from error
         if error.errno in NO_ROOM:
             raise
         raise InputError(_unwritable(output, error)) from error
