@@ -23,6 +23,7 @@ from flows.cli_serving import serving
 from flows.option_flags import path_option, takes_options
 from flows.quick_imports import exit_quickly, quick_imports
 from twolevers.errors import NO_ROOM, InputError, Problem, TwoleversError, no_room
+from twolevers.interrupt import ending_signals
 
 app = typer.Typer(
     name="twolevers",
@@ -302,8 +303,10 @@ def _terminate(_number: int, _frame: object) -> None:
 
 
 def main() -> None:
-    """Entry point. SIGTERM ends a command as Ctrl-C does: runs are closed as KILLED."""
-    signal.signal(signal.SIGTERM, _terminate)
+    """Entry point. SIGTERM, or its terminal being closed, ends a command as Ctrl-C does: runs are
+    closed as KILLED, nothing half-written stays."""
+    for number in ending_signals():
+        signal.signal(number, _terminate)
     exit_quickly()
     for stream in (sys.stdout, sys.stderr):  # a console that has no → shows a question mark
         if isinstance(stream, io.TextIOWrapper):

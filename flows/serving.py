@@ -18,6 +18,7 @@ from twolevers.data.prompt import find_style
 from twolevers.device import find_device, find_precision
 from twolevers.environment import writable_home
 from twolevers.errors import InputError, Problem, TwoleversError
+from twolevers.interrupt import ending_signals
 from twolevers.models.weights import load_model
 from twolevers.options import build_options
 from twolevers.serving.engine import Engine
@@ -82,7 +83,7 @@ def serve(
     device: str,
     precision: str,
 ) -> None:
-    """The endpoint, until Ctrl-C or SIGTERM.
+    """The endpoint, until Ctrl-C, SIGTERM or SIGHUP.
 
     Raises:
         InputError: as `open_model`; a port that is taken.
@@ -118,7 +119,10 @@ def serve(
         print("\n".join(lines), flush=True)
 
     app = make_app(served, key)
-    Server(app, served.engine, host=host, port=port, grace=grace, on_start=tell).run()
+    server = Server(app, served.engine, host=host, port=port, grace=grace, on_start=tell)
+    for number in ending_signals():  # uvicorn itself knows no SIGHUP
+        signal.signal(number, server.handle_exit)
+    server.run()
     print("ended", flush=True)
 
 
@@ -149,7 +153,8 @@ def chat(run: str, *, base: bool, device: str, precision: str, changes: dict[str
 
     typed = sys.stdin is not None and sys.stdin.isatty()
     talk = Chat(open_one, base=base, out=sys.stdout, typed=typed)
-    before = signal.signal(signal.SIGTERM, _leave)  # Ctrl-C cuts an answer, this does not
+    # Ctrl-C cuts an answer, these do not.
+    before = {number: signal.signal(number, _leave) for number in ending_signals()}
     try:
         if typed:
             print(f"{talk.model.name}: what shall it do? /help says what there is", flush=True)
@@ -157,7 +162,8 @@ def chat(run: str, *, base: bool, device: str, precision: str, changes: dict[str
             _ = talk.model  # no run is an error, whatever comes in
         talk.run(_lines(typed))
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
         talk.close()
 
 

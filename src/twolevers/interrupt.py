@@ -1,4 +1,4 @@
-"""Stopping between two steps: Ctrl-C and SIGTERM set a flag that the loop reads."""
+"""Stopping between two steps: Ctrl-C, SIGTERM and SIGHUP set a flag that the loop reads."""
 
 from __future__ import annotations
 
@@ -24,9 +24,18 @@ class StopFlag:
         return self._event.is_set()
 
 
+def ending_signals() -> tuple[signal.Signals, ...]:
+    """What ends a process beside Ctrl-C: SIGTERM, and SIGHUP, which comes when its terminal is
+    closed, unless that is ignored, as under `nohup`."""
+    hangup: signal.Signals | None = getattr(signal, "SIGHUP", None)  # not on Windows
+    if hangup is None or signal.getsignal(hangup) is signal.SIG_IGN:
+        return (signal.SIGTERM,)
+    return (signal.SIGTERM, hangup)
+
+
 @contextmanager
 def stop_on_signals() -> Iterator[StopFlag]:
-    """The flag that SIGINT (Ctrl-C) and SIGTERM set while the block runs.
+    """The flag that SIGINT (Ctrl-C), SIGTERM and SIGHUP set while the block runs.
 
     A second Ctrl-C is answered at once with KeyboardInterrupt, for a step that takes too long.
     Outside the main thread signals cannot be handled; the flag is then set by hand alone.
@@ -41,7 +50,9 @@ def stop_on_signals() -> Iterator[StopFlag]:
             raise KeyboardInterrupt
         flag.request("Ctrl-C" if number == signal.SIGINT else signal.Signals(number).name)
 
-    before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
+    before = {
+        number: signal.signal(number, handle) for number in (signal.SIGINT, *ending_signals())
+    }
     try:
         yield flag
     finally:

@@ -51,12 +51,13 @@ def end_while_answering(
     return events
 
 
-def test_sigterm_without_grace_cuts_the_answer_and_says_why(
-    command: Command, folder: Path, started: list[subprocess.Popen[str]]
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_without_grace_cuts_the_answer_and_says_why(
+    command: Command, folder: Path, started: list[subprocess.Popen[str]], number: signal.Signals
 ) -> None:
     process = command.start("serve", "--run", str(folder), "--port", "0", "--grace", "0")
     started.append(process)
-    events = end_while_answering(process, signal.SIGTERM, read_until(process, "Ctrl-C"), 1000)
+    events = end_while_answering(process, number, read_until(process, "Ctrl-C"), 1000)
     assert json.loads(events[-1])["error"]["message"] == "the server is being closed"
     assert len(events) < 1000
 

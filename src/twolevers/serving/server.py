@@ -1,4 +1,4 @@
-"""Running the endpoint until Ctrl-C or SIGTERM, and ending it so that every client is told."""
+"""Running the endpoint until a signal comes, and ending it so that every client is told."""
 
 from __future__ import annotations
 
