@@ -122,6 +122,16 @@ def test_too_few_texts(tmp_path: Path) -> None:
         prepared(tmp_path, rows(a=4, b=4))
 
 
+@pytest.mark.parametrize("balanced", [True, False])
+@pytest.mark.parametrize("texts", [1, 2])
+def test_a_column_that_holds_no_labels(tmp_path: Path, texts: int, balanced: bool) -> None:
+    numbers = rows(**{f"0.{n}": texts for n in range(100, 130)})
+    with pytest.raises(InputError, match="none of the 30 has more than") as caught:
+        prepared(tmp_path, numbers, balanced=balanced)
+    assert f"more than {texts}: name the column of the labels (--label-column)" in str(caught.value)
+    assert "at least 10" not in str(caught.value)
+
+
 # Worked out by hand: 10 % and 20 % rounded half up and at least one, what is left trains.
 BY_LABEL = {
     "a": (28, (19, 3, 6)),

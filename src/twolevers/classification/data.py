@@ -188,7 +188,13 @@ def _advice(labels: Sequence[str], balanced: bool) -> str:
     counts = Counter(labels)
     rarest = min(counts, key=lambda label: counts[label])
     if not balanced or counts[rarest] * len(counts) == len(labels):
-        return "give at least 10"
+        if len(labels) < 10:
+            return "give at least 10"
+        most = max(counts.values())  # 1 or 2: numbers or names, taken for labels
+        return (
+            f"a label takes 3 to stand in every split, and none of the {len(counts)} has more than "
+            f"{most}: name the column of the labels (--label-column), or give more texts of each"
+        )
     texts = f"{counts[rarest]} text{'s' * (counts[rarest] != 1)}"
     return (
         f"labels are balanced, and the rarest, {rarest!r}, has {texts}: give more of it, remove "
