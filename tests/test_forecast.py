@@ -97,6 +97,11 @@ def test_parameters_are_held_four_times() -> None:
     half = forecast_memory(SMALL.config, make_rows(8), kind="cuda", precision="bfloat16")
     # Matrices of the twelve blocks, 84,934,656 parameters, lie there in bfloat16 too.
     assert half.weights - found.weights == 2 * 84_934_656
+    assert half.process == 0
+    on_cpu = forecast_memory(
+        SMALL.config, make_rows(8), kind="cpu", precision="bfloat16", process=1000
+    )
+    assert on_cpu.process > 1000  # what oneDNN keeps of its own
 
 
 def test_activations_are_what_autograd_keeps() -> None:

@@ -15,6 +15,7 @@ from statistics import median
 import torch
 from torch import Tensor
 
+from twolevers import primitives
 from twolevers.data.batch import Batch, Row, collate
 from twolevers.device import Device
 from twolevers.errors import InputError, Problem
@@ -105,6 +106,9 @@ def forecast_memory(
     activations = block + stream * layers if gradient_checkpointing else block * layers
     # Behind the blocks: the last norm, the hidden states' gradient, one chunk of logits.
     activations += 3 * stream + CHUNK_BYTES.get(kind, CHUNK_BYTES["cpu"])
+    if precision != "float32":
+        activations += config.vocab_size * config.emb_dim * FLOAT // 2  # the output layer's weights
+        process += primitives.BYTES
     return MemoryForecast(
         process=process if kind == "cpu" else 0,
         weights=parameters + copies * layers,
