@@ -12,7 +12,7 @@ from command import Command
 from prefect.utilities.callables import parameter_schema
 
 from flows.run_time_table import run_time_table
-from twolevers.device import find_device
+from twolevers.device import find_device, find_precision
 from twolevers.errors import InputError
 from twolevers.grid import plan_grid
 from twolevers.options import FineTuneOptions, TrainingOptions
@@ -46,11 +46,12 @@ def test_cells_are_measured_once_and_what_fails_is_reported(
         summary = command.summary(children[f"{NANO} on cpu"][1])
         text = table_of(api, first)
         seconds = f"{summary['two_epoch_seconds']:.1f} s (1 run)"
-        hardware = find_device("cpu").hardware
+        cpu = find_device("cpu")
+        hardware, precision = cpu.hardware, find_precision("auto", cpu)
         assert f"| {NANO} | {seconds} |" in text
         assert f"| {SMALL} |  |" in text
         assert f"| model | {hardware}, {summary['threads']} thread" in text
-        assert f"{SMALL} on cpu in float32: HF_HUB_OFFLINE forbids" in text
+        assert f"{SMALL} on cpu in {precision}: HF_HUB_OFFLINE forbids" in text
         for model in (NANO, SMALL):
             assert f"{model} on cuda:7 in auto: device 'cuda:7': this machine has no such" in text
 

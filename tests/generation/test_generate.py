@@ -7,14 +7,18 @@ from pathlib import Path
 import pytest
 import torch
 from helpers import write_random_weights
+from torch.utils._python_dispatch import TorchDispatchMode
 from transformers import GPT2LMHeadModel
 
+from twolevers.device import find_device
 from twolevers.errors import InputError, TwoleversError
 from twolevers.generation.generate import complete, generate
+from twolevers.models.attention import plain_causal_within
 from twolevers.models.catalog import GPT2Config
 from twolevers.models.gpt2 import GPT2
 from twolevers.models.weights import load_model
 from twolevers.options import GenerationOptions
+from twolevers.training.precision import autocast
 
 
 def options(**changes: float | int | None) -> GenerationOptions:
@@ -199,3 +203,42 @@ def test_bfloat16_answers_too(model: GPT2, prompts: list[list[int]]) -> None:
     with torch.autocast("cpu", torch.bfloat16):
         answers = generate(model, prompts, options(temperature=0.5, top_p=0.9), stop_id=None)
     assert [len(answer) for answer in answers] == [30] * len(prompts)
+
+
+class Conversions(TorchDispatchMode):
+    """Counts how often a matrix of weights is converted to another type."""
+
+    def __init__(self, model: GPT2) -> None:
+        super().__init__()
+        self.shapes = {tuple(p.shape) for p in model.parameters() if p.ndim == 2}
+        self.count = 0
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]
+        if func is torch.ops.aten._to_copy.default and tuple(args[0].shape) in self.shapes:
+            self.count += 1
+        return func(*args, **kwargs or {})
+
+
+def test_weights_are_converted_once_an_answer_not_once_a_token(
+    model: GPT2, prompts: list[list[int]]
+) -> None:
+    """Four linear layers a block and the output layer."""
+    device = find_device("cpu")
+    with autocast(device, "bfloat16"), Conversions(model) as conversions:
+        generate(model, prompts[:1], options(), stop_id=None)
+    assert conversions.count == 4 * model.config.num_layers + 1
+
+
+def test_answers_in_bfloat16_are_of_the_likeliest_tokens(
+    model: GPT2, prompts: list[list[int]]
+) -> None:
+    """Each token is, in float32, as good as the likeliest, but for bfloat16's rounding."""
+    with autocast(find_device("cpu"), "bfloat16"):
+        answers = generate(model, prompts, options(), stop_id=None)
+    for prompt, answer in zip(prompts, answers, strict=True):
+        ids = torch.tensor([*prompt, *answer])
+        with torch.no_grad():
+            hidden = model(ids, torch.arange(len(ids)), plain_causal_within([len(ids)]))
+            logits = model.logits(hidden)[len(prompt) - 1 : -1]
+        chosen = logits.gather(1, torch.tensor(answer)[:, None])[:, 0]
+        assert (logits.max(1).values - chosen).max() < 0.03 * logits.std()

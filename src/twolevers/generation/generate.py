@@ -72,7 +72,7 @@ def complete(
     index_of = {id(running): index for index, running in enumerate(all_running)}
     by_length = sorted(all_running, key=lambda running: len(running.prompt))
     size = options.generation_batch_size
-    with _evaluating(model), torch.inference_mode():
+    with _evaluating(model), torch.no_grad():
         for start in range(0, len(prompts), size):
             for running, token_id in _continue_group(model, by_length[start : start + size]):
                 index = index_of[id(running)]

@@ -61,8 +61,9 @@ Step = list[tuple[Running, int | None]]
 class RunningBatch:
     """Up to `max_sequences` sequences that are continued together.
 
-    Prompts are taken as valid: see `prompt_problems`. All calls are made in `inference_mode` and
-    with the model in `eval`; a call that raises leaves a batch that cannot go on.
+    Prompts are taken as valid: see `prompt_problems`. All calls are made in `no_grad` and with
+    the model in `eval`; a call that raises leaves a batch that cannot go on. Not in
+    `inference_mode`, where autocast would convert every weight anew for every token.
     """
 
     def __init__(self, model: GPT2, max_sequences: int) -> None:

@@ -209,7 +209,7 @@ class Engine:
         self._thread.join()
 
     def _work(self) -> None:
-        with computing(), torch.inference_mode(), self._autocast:
+        with computing(), torch.no_grad(), self._autocast:
             while (new := self._next()) is not None:
                 try:
                     self._go_on(new)
