@@ -206,19 +206,23 @@ def test_a_server_that_goes_ends_it_and_the_rest_is_asked_later(ask: Asking) -> 
 
     def reply(messages: list[dict[str, str]]) -> str:
         seen.append(messages)
-        if len(seen) == 10:
+        if len(seen) >= 10:
             ask.server.always = Fault(status=502)
         return "Score: 50"
 
     ask.server.reply = reply
     with pytest.raises(TwoleversError, match="judgements are kept; the same command asks only"):
         ask(many)
+    ask.server.reply = lambda messages: "Score: 50"
     ask.server.always = None
-    asked_before = len(seen)
+    asked_before = len(ask.server.questions)
     result = ask(many).result
-    assert asked_before < 20
-    assert result.num_kept == asked_before
-    assert result.num_kept + result.num_asked == 40 == len(seen)
+    assert result.num_kept + result.num_asked == 40
+    # What the server was answering when it went may be lost: one question a connection.
+    on_their_way = JudgeOptions().concurrency
+    assert 10 - on_their_way <= result.num_kept <= 10 + on_their_way
+    asked_again = len(ask.server.questions) - asked_before
+    assert result.num_asked <= asked_again <= result.num_asked + on_their_way
 
 
 def test_one_question_that_is_refused_does_not_end_it(ask: Asking) -> None:
