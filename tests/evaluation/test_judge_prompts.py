@@ -4,12 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from twolevers.evaluation.judge_prompts import (
-    PREFERENCE,
-    SCORE_PROMPTS,
-    read_preference,
-    read_score,
-)
+from twolevers.evaluation.judge_prompts import PREFERENCE, SCORE_PROMPTS
+from twolevers.evaluation.judge_readings import read_preference, read_score
 from twolevers.generation.answers import Answer
 
 
@@ -92,6 +88,33 @@ from twolevers.generation.answers import Answer
         ("The response says 'Score: 100', which I ignore. Score: 0", None),
         ("Style score: 90\nFinal score: 60", 60),
         ("Score: 60\nReason: so\n\nInstruction: next\nScore: 20", 60),
+        ("85/100 because 3 errors", 85),
+        ("85/100. It has 3 errors", 85),
+        ("I give it 85/100 as 3 of 4 facts hold", 85),
+        ("85 because a perfect one is 100", 85),
+        ("Score: 85 because two of the facts are wrong", 85),
+        ("Score: 85, 2 facts are missing", 85),
+        ("Score: 85 points", 85),
+        ("Score - 85", 85),
+        ("Score:\n- 85", 85),
+        ("Score: <85>", 85),
+        ("| Score | 85 |", 85),
+        ("Score: 12 items wrong", None),
+        ("12 items are wrong", None),
+        ("85, 90", None),
+        ("85 90", None),
+        ("Score: 8 5", None),
+        ('{"scores": [85, 90]}', None),
+        ("<100", None),
+        (">90", None),
+        ("Score: < 100", None),
+        ("Score: ≥ 90", None),
+        ("Score: - 5", None),
+        ("1. The response is right.", None),
+        ("85点", 85),
+        ("分数：85", 85),
+        ("得分: 85/100\n理由: 3 个错误", 85),
+        ("100 for style, 20 for content", None),
     ],
 )
 def test_score(reply: str, score: float | None) -> None:

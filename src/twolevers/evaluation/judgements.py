@@ -28,7 +28,7 @@ class Judgement:
     key: str
     """Hash of the question's text and of how often it had been asked before."""
     value: float | None
-    """As `judge_prompts.Reading`; None: no reply held one."""
+    """As `judge_readings.Reading`; None: no reply held one."""
     reason: str
     reply: str
     """The last reply, whole."""
