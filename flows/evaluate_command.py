@@ -87,8 +87,12 @@ def print_evaluation(evaluation: Evaluation) -> None:
             + (f"; stopped by {judge.stopped}" if judge.stopped else "")
             + (f"; asked without {', '.join(judge.left_out)}" if judge.left_out else "")
         )
+        if judge.unscored_reply:
+            lines["a reply without a score"] = judge.unscored_reply
     lines["run"] = evaluation.mlflow_run_id
     console.print(grid(lines))
+    if judge and judge.advice:
+        console.print(judge.advice)
 
 
 def _entries(evaluation: Evaluation) -> str:

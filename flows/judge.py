@@ -165,6 +165,8 @@ def print_judged(judged: Judged, run_id: str) -> None:
             f"[bold]Stopped by {escape(result.stopped)}.[/bold] What was judged is kept; the same "
             "command with a higher limit asks only what is missing."
         )
+    if result.advice:
+        console.print(result.advice)
     if result.num_failed:
         console.print(
             f"{result.num_failed} questions got no reply; the same command asks them again."
@@ -190,6 +192,8 @@ def _lines(result: JudgeResult, run_id: str) -> dict[str, str]:
             f"{spread.mean_difference:.2f} points apart on average, {spread.largest:.0f} at most "
             f"({spread.count} answers judged twice)"
         )
+    if result.unscored_reply:
+        lines["a reply without a score"] = result.unscored_reply
     cost = "" if result.cost is None else f", cost {result.cost:.4f}"
     lines["asked"] = (
         f"{result.num_asked:,} questions now, {result.num_kept:,} kept from before; "

@@ -7,8 +7,11 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import io
 import json
 import re
+import socket
+import struct
 import threading
 import time
 from collections import deque
@@ -36,6 +39,8 @@ class Fault:
     """Promise all of it, send half, and close the connection."""
     seconds: float = 0.0
     """Answer as always, but after so long."""
+    reset: bool = False
+    """Send nothing and break the connection."""
 
 
 def part(text: str, tag: str) -> str:
@@ -130,7 +135,9 @@ def _handler(judge: JudgeServer) -> type[BaseHTTPRequestHandler]:
 
         def answer(self, asked: dict[str, Any], fault: Fault | None) -> None:
             time.sleep(fault.seconds if fault and fault.seconds else judge.seconds)
-            if asked["model"] not in (MODEL, "llama3"):
+            if fault and fault.reset:
+                self.break_off()
+            elif asked["model"] not in (MODEL, "llama3"):
                 message = f"model '{asked['model']}' not found"
                 ollama = self.path == "/api/chat"
                 self.send(404, {"error": message if ollama else {"message": message}})
@@ -143,6 +150,14 @@ def _handler(judge: JudgeServer) -> type[BaseHTTPRequestHandler]:
                 if fault and fault.cut is not None:
                     body = body[: fault.cut]
                 self.send_text(200, body, {}, drop=bool(fault and fault.drop))
+
+        def break_off(self) -> None:
+            now = struct.pack("ii", 1, 0)  # on, waiting 0 s: closing sends a reset
+            self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, now)
+            self.wfile = io.BytesIO()
+            self.close_connection = True
+            self.rfile.close()
+            self.connection.close()
 
         def whole(self, text: str) -> dict[str, Any]:
             if self.path == "/api/chat":

@@ -225,6 +225,41 @@ def test_a_server_that_goes_ends_it_and_the_rest_is_asked_later(ask: Asking) -> 
     assert result.num_asked <= asked_again <= result.num_asked + on_their_way
 
 
+@pytest.mark.parametrize("protocol", ["ollama", "openai"])
+def test_a_broken_connection_is_named(ask: Asking, protocol: str) -> None:
+    ask.server.always = Fault(reset=True)
+    with pytest.raises(TwoleversError, match=r"cannot be reached \(\w.*\)\. Nothing is judged"):
+        ask(protocol=protocol)
+
+
+def test_a_judge_that_scores_nothing_shows_a_reply(ask: Asking) -> None:
+    ask.server.reply = lambda messages: "It is\x1b[2J right, I think."
+    result = ask().result
+    assert result.unscored_reply == "It is [2J right, I think."
+    assert "--judge-model" in result.advice
+    assert "--max-reply-tokens" in result.advice
+
+
+def test_an_empty_reply_is_shown_as_such(ask: Asking) -> None:
+    ask.server.reply = lambda messages: ""
+    assert ask().result.unscored_reply == "(nothing)"
+
+
+def test_no_advice_where_some_answers_are_scored(ask: Asking) -> None:
+    replies = iter(["Score: 50", "no", "no"])
+    ask.server.reply = lambda messages: next(replies, "Score: 60")
+    result = ask(concurrency=1).result
+    assert sum(of_set.num_unscored for of_set in result.sets.values()) == 1
+    assert (result.unscored_reply, result.advice) == ("no", "")
+
+
+def test_a_judge_that_is_silent_until_the_limit_is_told_of(ask: Asking) -> None:
+    ask.server.always = Fault(seconds=30)
+    result = ask(max_seconds=1).result
+    assert result.stopped == "the time limit of 1 s"
+    assert "no reply until then" in result.advice
+
+
 def test_one_question_that_is_refused_does_not_end_it(ask: Asking) -> None:
     sets: Sets = {"tuned": answers("right", "right ", "right", "wrong")}
     ask.server.faults.extend([Fault(), Fault(status=400, body='{"error": "too long"}')])

@@ -183,3 +183,15 @@ def test_no_run_like_that(runs: tuple[Home, list[str]]) -> None:
         judge([one, one[:8]], JudgeOptions(), as_json=False)
     with pytest.raises(InputError, match="give one run, or two"):
         judge([one, one, one], JudgeOptions(), as_json=False)
+
+
+def test_a_judge_that_scores_nothing_says_so_and_what_to_do(
+    runs: tuple[Home, list[str]], server: JudgeServer
+) -> None:
+    server.reply = lambda messages: "[bold]I cannot say."
+    told = ("--run", runs[1][0], "--judge-url", server.url, "--judge-seed", "9")
+    said = CliRunner().invoke(app, ["judge", *told])
+    assert said.exit_code == 0
+    assert "a reply without a score" in said.output
+    assert "[bold]I cannot say." in said.output
+    assert "No reply held a score: name another --judge-model" in " ".join(said.output.split())

@@ -20,6 +20,7 @@ from twolevers.errors import InputError, Problem
 from twolevers.evaluation.judge_asking import Question, Spent, ask_all
 from twolevers.evaluation.judge_options import Judge, JudgeOptions, check_options
 from twolevers.evaluation.judge_prompts import PREFERENCE, SCORE_PROMPTS
+from twolevers.evaluation.judge_replies import excerpt
 from twolevers.evaluation.judge_waits import Sleep
 from twolevers.evaluation.judgements import Judgement, Judgements
 from twolevers.evaluation.statistics import Interval, Paired, interval, paired
@@ -92,6 +93,22 @@ class JudgeResult(Record):
     """The limit that ended it early, empty where none did."""
     left_out: tuple[str, ...] = ()
     """Settings of `judge` that its server did not take; some or all were asked without."""
+    unscored_reply: str = ""
+    """One of the replies that held no score, shortened; empty where all did."""
+
+    @property
+    def advice(self) -> str:
+        """What to do where nothing was scored; empty where something was."""
+        if any(of_set.num_scored for of_set in self.sets.values()):
+            return ""
+        if self.unscored_reply:
+            return (
+                "No reply held a score: name another --judge-model, or give it longer replies "
+                "(--max-reply-tokens): one that thinks first may not have come to its end."
+            )
+        if self.stopped and not (self.num_asked or self.num_failed):
+            return "The judge gave no reply until then: it may be loading its model, or hang."
+        return ""
 
 
 @dataclass(frozen=True)
@@ -153,6 +170,7 @@ def judge_answers(
             preference=_preference(choices) if choices else None,
             spread=_spread(questions, kept),
             left_out=_left_out(questions.all(), kept),
+            unscored_reply=_unscored_reply(found),
             **_spent(spent, options),
         ),
         _table(names, answers, found, choices),
@@ -250,6 +268,11 @@ def _spread(questions: _Questions, kept: Judgements) -> Spread | None:
 def _left_out(questions: Sequence[Question], kept: Judgements) -> tuple[str, ...]:
     found = (kept.get(question.key) for question in questions)
     return tuple(sorted({name for one in found if one for name in one.left_out}))
+
+
+def _unscored_reply(found: Sequence[Sequence[Judgement | None]]) -> str:
+    replies = (one.reply for of_set in found for one in of_set if one and one.value is None)
+    return next((excerpt(reply) or "(nothing)" for reply in replies), "")
 
 
 def _spent(spent: Spent, options: JudgeOptions) -> dict[str, object]:

@@ -40,7 +40,7 @@ def check(status: int, text: str, headers: Mapping[str, str], url: str, model: s
     """
     if status < 300:
         return
-    said = excerpt(text)
+    answer = excerpt(text)
     if status < 400:
         to = excerpt(headers.get("location", "elsewhere"))
         raise InputError(
@@ -51,7 +51,7 @@ def check(status: int, text: str, headers: Mapping[str, str], url: str, model: s
             Problem(
                 "the judge's key",
                 None,
-                f"{public(url)} does not take it ({status}: {said})",
+                f"{public(url)} does not take it ({status}: {answer})",
                 f"set {KEY} in the environment to a key of that server",
             )
         )
@@ -60,20 +60,27 @@ def check(status: int, text: str, headers: Mapping[str, str], url: str, model: s
             Problem(
                 "--judge-model",
                 model,
-                f"{public(url)} answers {status}: {said}",
+                f"{public(url)} answers {status}: {answer}",
                 "name a model that it serves, or correct --judge-url and --judge",
             )
         )
     if status == 402 or (status == 429 and "insufficient_quota" in text):
         raise InputError(
-            Problem("the judge", model, f"has no credit left: {said}", "add some, or name another")
+            Problem(
+                "the judge", model, f"has no credit left: {answer}", "add some, or name another"
+            )
         )
     if status in (408, 409, 425, 429) or status >= 500:
         loading = LOADING_WAIT if status == 503 and "loading" in text.lower() else None
         wait = _seconds(headers.get("retry-after"))
         until = f" (and asks to wait {wait:,.0f} s)" if wait else ""
-        raise MayPass(f"answers {status}: {said}{until}", loading if wait is None else wait)
-    raise Refused(f"{public(url)} answers {status}: {said}")
+        raise MayPass(f"answers {status}: {answer}{until}", loading if wait is None else wait)
+    raise Refused(f"{public(url)} answers {status}: {answer}")
+
+
+def said(error: BaseException) -> str:
+    """What went wrong with a connection. The client says nothing where the other end hung up."""
+    return str(error) or "it closed the connection"
 
 
 def no_server(url: str, error: BaseException, start: str) -> InputError:

@@ -11,7 +11,14 @@ import httpx
 
 from twolevers.data.catalog import is_loopback
 from twolevers.errors import InputError, Problem
-from twolevers.evaluation.judge_faults import LOADING_WAIT, MayPass, check, no_model, no_server
+from twolevers.evaluation.judge_faults import (
+    LOADING_WAIT,
+    MayPass,
+    check,
+    no_model,
+    no_server,
+    said,
+)
 from twolevers.evaluation.judge_options import Judge, JudgeOptions, key_for, public
 from twolevers.evaluation.judge_replies import (
     Messages,
@@ -112,11 +119,11 @@ class OllamaServer:
         except (httpx.ConnectError, httpx.ConnectTimeout) as error:
             if method == "GET":
                 raise no_server(self._url, error, "ollama serve") from error
-            raise MayPass(f"cannot be reached ({error})") from error
+            raise MayPass(f"cannot be reached ({said(error)})") from error
         except httpx.TimeoutException as error:
             raise MayPass("does not answer in time") from error
         except httpx.RequestError as error:
-            raise MayPass(f"cannot be reached ({error!r})") from error
+            raise MayPass(f"cannot be reached ({said(error)})") from error
         check(response.status_code, response.text, response.headers, self._url, self._model)
         return _body(response.text, self._url)
 
@@ -164,7 +171,7 @@ class OpenAIServer:
                 raise no_server(self._url, cause, start) from error
             if isinstance(error, openai.APITimeoutError):
                 raise MayPass("does not answer in time") from error
-            raise MayPass(f"cannot be reached ({cause or error!r})") from error
+            raise MayPass(f"cannot be reached ({said(cause or error)})") from error
         except (ValueError, AttributeError, TypeError, openai.APIError):
             pass
         return public(self._url)
@@ -191,9 +198,11 @@ class OpenAIServer:
                 )
                 break
             except openai.APIStatusError as error:
-                said = error.response.text if error.status_code in (400, 422) else ""
-                named = [name for name, called in sent.items() if re.search(rf"\b{called}\b", said)]
-                if limit == "max_tokens" and NEWER_LIMIT in said:
+                answer = error.response.text if error.status_code in (400, 422) else ""
+                named = [
+                    name for name, called in sent.items() if re.search(rf"\b{called}\b", answer)
+                ]
+                if limit == "max_tokens" and NEWER_LIMIT in answer:
                     limit = NEWER_LIMIT
                 elif named:
                     left_out = left_out | {named[0]}
@@ -207,7 +216,7 @@ class OpenAIServer:
             except openai.APITimeoutError as error:
                 raise MayPass("does not answer in time") from error
             except openai.APIConnectionError as error:
-                raise MayPass(f"cannot be reached ({error.__cause__ or error!r})") from error
+                raise MayPass(f"cannot be reached ({said(error.__cause__ or error)})") from error
         body = _body(answer.text, self._url)
         text = _message(body, self._url, self._model)
         self._limit, self.left_out, self._other = limit, left_out, ""
