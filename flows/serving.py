@@ -7,6 +7,7 @@ import os
 import secrets
 import signal
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -214,8 +215,10 @@ def chat_page(run: str, *, port: int, device: str, precision: str) -> None:
     address = show_page(page, port)
     print(f"page      {address}\nchoices   {file}\n\nCtrl-C ends it.", flush=True)
     try:
-        page.block_thread()
+        with suppress(KeyboardInterrupt):
+            threading.Event().wait()
     finally:
         page.close(verbose=False)
         for model in (base, tuned):
             model.engine.close()
+    print("ended", flush=True)

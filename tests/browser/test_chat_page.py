@@ -83,3 +83,19 @@ def test_both_are_asked_and_the_better_one_is_kept(page: Page, shown: Shown) -> 
     expect(better).to_be_disabled()
     elsewhere = [url for url in asked if not url.startswith((shown.address, "data:", "blob:"))]
     assert elsewhere == []
+
+
+@pytest.mark.filterwarnings("ignore:::gradio", "ignore::DeprecationWarning")
+def test_enter_asks_and_shift_enter_begins_a_line(page: Page, shown: Shown) -> None:
+    page.goto(shown.address)
+    instruction = page.get_by_label("Instruction")
+    page.get_by_label("Input, if it is about a text").fill("red")
+    instruction.fill("Name a")
+    instruction.press("Shift+Enter")
+    expect(instruction).to_have_value("Name a\n")
+    instruction.fill("Name a colour.")
+    instruction.press("Enter")
+    expect(page.get_by_label("tuned: gpt2-tiny-68ca4ca4")).to_have_value(shown.tuned)
+    expect(instruction).to_have_value("Name a colour.")
+    expect(page.get_by_text("Which one is better?")).to_be_visible()
+    assert "common." not in page.content()  # a text of Gradio's that it has no words for

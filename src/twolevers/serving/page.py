@@ -93,6 +93,7 @@ def make_page(
 
     def ask(instruction: str, text: str) -> Iterator[tuple[Any, ...]]:
         no, answered = gr.Button(interactive=False), None
+        yield "", "", no, no, "Both are asked …", None
         try:
             for answered in answers(base, tuned, Entry(instruction, text, output="")):
                 yield answered.base, answered.tuned, no, no, "", answered
@@ -113,7 +114,8 @@ def make_page(
 
     with gr.Blocks(title=f"twolevers: {tuned.name}", analytics_enabled=False) as page:
         gr.Markdown(f"## {base.name} beside {tuned.name}")
-        instruction = gr.Textbox(label="Instruction", lines=2, autofocus=True)
+        # One line to begin with: Gradio's Enter asks there, and is a new line in a taller box.
+        instruction = gr.Textbox(label="Instruction", lines=1, max_lines=20, autofocus=True)
         text = gr.Textbox(label="Input, if it is about a text", lines=2)
         button = gr.Button("Ask both", variant="primary")
         sides, marks = [], []
@@ -128,9 +130,16 @@ def make_page(
         outputs = [*sides, *marks, said, answered]
         together = base.engine.max_batch
         for event in (button.click, instruction.submit):
-            event(ask, [instruction, text], outputs, concurrency_limit=together)
+            event(
+                ask,
+                [instruction, text],
+                outputs,
+                concurrency_limit=together,
+                show_progress="hidden",  # the answers themselves show it
+            )
         for mark, tuned_is_better in zip(marks, (False, True), strict=True):
-            mark.click(_with(choose, tuned_is_better), answered, [*marks, said])
+            choice = _with(choose, tuned_is_better)
+            mark.click(choice, answered, [*marks, said], show_progress="hidden")
     return page
 
 
