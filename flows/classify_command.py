@@ -14,7 +14,7 @@ from rich.table import Table
 
 from flows.launch import prefect_ready
 from flows.terminal import console, errors
-from flows.views import grid
+from flows.views import grid, print_steps
 from twolevers.classification.data import TEXTS_FILE, read_texts
 from twolevers.classification.options import ClassifyOptions, build_classify_options
 from twolevers.classification.records import ClassificationSummary
@@ -149,7 +149,8 @@ def print_classification(summary: Mapping[str, Any], as_json: bool = False) -> N
     if (folder / SCORES_FILE).is_file() and len(found.labels) <= 8:
         console.print(_confusion(folder / SCORES_FILE))
     console.print("[bold]published, not measured here[/bold]")
-    console.print(f"  {CHAPTER_6_SOURCE}", style="dim")
+    other = "; other data than this run's, unless it is the chapter's"
+    console.print(f"  {CHAPTER_6_SOURCE}{other}", style="dim")
     for one in published_beside(found.model):
         console.print(
             f"  {one.model}, {one.trained}: test accuracy {one.accuracy:.4f}, {one.minutes:.2f} min"
@@ -160,7 +161,7 @@ def print_classification(summary: Mapping[str, Any], as_json: bool = False) -> N
         steps["report"] = str(folder / REPORT_FILE)
     steps["ask it"] = f"twolevers classify --run {run[:8]} {_example(folder)}"
     steps["see it again"] = f"twolevers classify --run {run[:8]}   (--json for a program)"
-    console.print(grid(steps))
+    print_steps(steps)
 
 
 def _example(folder: Path) -> str:

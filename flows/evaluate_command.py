@@ -18,7 +18,7 @@ from twolevers.evaluation.judge_asking import check_judge
 from twolevers.evaluation.judge_options import JudgeOptions
 from twolevers.files import read_json
 from twolevers.plan import options_from
-from twolevers.report.texts import shown
+from twolevers.report.texts import score_label, seconds_text, shown
 from twolevers.settings import load_settings
 from twolevers.tracking import names
 from twolevers.tracking.evaluated import find_evaluated
@@ -70,8 +70,8 @@ def print_evaluation(evaluation: Evaluation) -> None:
     console.rule(f"[bold]{escape(evaluation.what)}[/bold], nothing trained", align="left")
     table = Table(box=None, show_header=False, pad_edge=False)
     for name, value in figures(scores, evaluation.split).items():
-        if name != "num_scored":
-            table.add_row("loss" if name == "all_loss" else name.replace("_", " "), shown(value))
+        if name not in ("num_scored", "seconds"):
+            table.add_row(score_label(name), shown(value))
     if judge and (mean := judge.sets[scores.role].mean):
         table.add_row(f"judge, {escape(judge.judge.model)}", f"{mean.mean:.2f}")
     console.print(table)
@@ -89,6 +89,8 @@ def print_evaluation(evaluation: Evaluation) -> None:
         )
         if judge.unscored_reply:
             lines["a reply without a score"] = judge.unscored_reply
+    if scores.seconds is not None:
+        lines["scoring"] = seconds_text(scores.seconds)
     lines["run"] = evaluation.mlflow_run_id
     console.print(grid(lines))
     if judge and judge.advice:

@@ -9,7 +9,7 @@ from typing import Any
 from rich.markup import escape
 
 from flows.terminal import console
-from flows.views import grid, print_summary
+from flows.views import print_steps, print_summary
 from twolevers.environment import writable_home
 from twolevers.errors import InputError, Problem
 from twolevers.report.texts import option_text, shown
@@ -81,7 +81,7 @@ def _print_other(found: RunInfo, summary: Mapping[str, Any]) -> None:
         fields = {name: summary[name] for name in Evaluation.model_fields if name in summary}
         print_evaluation(Evaluation.model_validate(fields))
         lines = _about_evaluation(found, judged=summary["judge"] is not None) | lines
-    console.print(grid(lines))
+    print_steps(lines)
 
 
 def _about_evaluation(found: RunInfo, *, judged: bool) -> dict[str, str]:
@@ -117,7 +117,7 @@ def _print_unfinished(found: RunInfo) -> None:
     lines["run"] = str(found.run_id)
     if command := go_on(found):
         lines["continue"] = command
-    console.print(grid(lines))
+    print_steps(lines)
 
 
 def _print_published(found: RunInfo, summary: dict[str, Any], home: Home) -> None:

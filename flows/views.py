@@ -46,7 +46,7 @@ def print_summary(summary: Mapping[str, Any], home: Home) -> None:
     if answers:
         console.print(_answers(answers))
     report = home.run_folder(run_id) / REPORT_FILE
-    console.print(grid(_next_steps(summary, run_id[:8], answers, report)))
+    print_steps(_next_steps(summary, run_id[:8], answers, report))
 
 
 def _figures(summary: Mapping[str, Any]) -> dict[str, str]:
@@ -94,6 +94,13 @@ def grid(rows: Mapping[str, str]) -> Table:
     for name, text in rows.items():
         grid.add_row(f"[bold]{name}[/bold]", _plain(text))
     return grid
+
+
+def print_steps(rows: Mapping[str, str]) -> None:
+    """As `grid`, for what is to be copied: paths and commands, never broken by us."""
+    width = max(map(len, rows))
+    for name, text in rows.items():
+        console.print(f"[bold]{name:<{width}}[/bold]  {_plain(text)}", soft_wrap=True)
 
 
 def _scores(summary: Mapping[str, Any]) -> Table:

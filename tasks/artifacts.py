@@ -33,6 +33,7 @@ from twolevers.report.texts import (
     kind_rows,
     picture_text,
     progress_text,
+    score_label,
     score_rows,
 )
 from twolevers.report.write import PICTURE_FILE
@@ -161,7 +162,7 @@ def show_evaluation(evaluation: Evaluation) -> None:
         if judge and (mean := judge.sets[scores.role].mean):
             rows["judge, 0 to 100"] = round(mean.mean, 2)
         create_table_artifact(
-            [{"score": name.replace("_", " "), "value": value} for name, value in rows.items()],
+            [{"score": score_label(name), "value": value} for name, value in rows.items()],
             "evaluation-scores",
             f"{evaluation.what} on {evaluation.dataset} ({evaluation.split})",
         )

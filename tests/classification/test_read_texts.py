@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
@@ -210,6 +211,22 @@ def test_parquet_as_databases_and_pandas_write_it(tmp_path: Path) -> None:
 def test_labels_that_look_the_same_are_the_same(tmp_path: Path) -> None:
     rows = 'text,label\na,"two\nlines"\nb,two  lines\nc,caf\u00e9\nd,cafe\u0301\n'
     assert read(tmp_path, rows)[0] == ["two lines", "two lines", "caf\u00e9", "caf\u00e9"]
+
+
+def test_true_and_false_are_the_same_labels_in_every_format(tmp_path: Path) -> None:
+    frame = pd.DataFrame({"text": ["a", "b", "c"], "label": [True, False, True]})
+    frame.to_csv(tmp_path / "data.csv", index=False)  # True, False
+    frame.to_json(tmp_path / "data.jsonl", orient="records", lines=True)  # true, false
+    frame.to_parquet(tmp_path / "data.parquet")
+    for name in ("data.csv", "data.jsonl", "data.parquet"):
+        found = read_labelled(tmp_path / name, LabelledDataOptions())
+        assert found.labels == ["true", "false", "true"], name
+    assert read(tmp_path, "text,label\na,TRUE\nb,False\n")[0] == ["true", "false"]
+    assert read(tmp_path, "text,label\na,True\nb,False\nc,Maybe\n")[0] == [
+        "True",
+        "False",
+        "Maybe",
+    ]
 
 
 def test_labels_of_any_kind_in_order(tmp_path: Path) -> None:

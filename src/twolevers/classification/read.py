@@ -73,6 +73,7 @@ def read_labelled(path: Path, options: LabelledDataOptions) -> Labelled:
     if not options.header and table.num_rows and _is_header(texts[0], labels[0]):
         what = f"names the columns {texts[0]!r} and {labels[0]!r}: it is a header"
         raise InputError(Problem(f"{path.name}, row 1", None, what, "leave out --no-header"))
+    labels = _same_in_every_format(labels)
     order = sorted_labels(set(labels))
     if not table.num_rows:
         raise InputError(Problem(path.name, None, "holds no rows", "give at least 10"))
@@ -164,6 +165,13 @@ def label_text(value: Any) -> str:
     if not isinstance(value, str | int):
         return ""
     return normalize("NFC", whole(" ".join(str(value).split())))
+
+
+def _same_in_every_format(labels: list[str]) -> list[str]:
+    """True and false as JSON and Parquet have them, where there are no other labels: CSV holds
+    them as whatever wrote it does, `True` or `TRUE`."""
+    lower = [label.lower() for label in labels]
+    return lower if set(lower) <= {"true", "false"} else labels
 
 
 def sorted_labels(labels: set[str]) -> tuple[str, ...]:

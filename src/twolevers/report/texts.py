@@ -17,6 +17,11 @@ SCORE_LABELS = {
 Row = dict[str, str | float]
 
 
+def score_label(name: str) -> str:
+    """What a score, or the loss of a split, is called where it is shown: `chrF`, `test loss`."""
+    return "loss" if name == "all_loss" else SCORE_LABELS.get(name, name.replace("_", " "))
+
+
 def describe(summary: RunSummary, links: Mapping[str, str | None]) -> str:
     """The run's story in Markdown, for the page that lists runs.
 

@@ -161,7 +161,8 @@ def note_evaluation(
 
 
 def figures(scores: Scores, split: ScoredSplit) -> dict[str, float]:
-    """Every score by its name; the loss by that of the split that it is of."""
+    """Every score and how long scoring took, by name; the loss by that of the split that it is
+    of."""
     found: dict[str, float] = {}
     for name, value in scores.model_dump(exclude={"role", "other", "by_kind"}).items():
         if value is not None:
