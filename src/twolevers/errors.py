@@ -93,8 +93,13 @@ def no_room(error: OSError, then: str | None = None) -> TwoleversError:
 
 def did_you_mean(value: str, known: Iterable[str]) -> str:
     """` (did you mean 'x'?)`, or nothing when nothing is near."""
-    near = difflib.get_close_matches(value, list(known), n=1)
-    return f" (did you mean {near[0]!r}?)" if near else ""
+    near = nearest(value, known)
+    return f" (did you mean {near!r}?)" if near else ""
+
+
+def nearest(value: str, known: Iterable[str]) -> str | None:
+    """The known name that is most like a misspelt one; None when none is."""
+    return next(iter(difflib.get_close_matches(value, list(known), n=1)), None)
 
 
 def first_line(error: BaseException) -> str:

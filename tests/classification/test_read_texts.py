@@ -229,6 +229,13 @@ def test_true_and_false_are_the_same_labels_in_every_format(tmp_path: Path) -> N
     ]
 
 
+def test_columns_are_found_however_their_names_are_written(tmp_path: Path) -> None:
+    (tmp_path / "data.csv").write_text("Body , KIND,note\na,x,1\nb,y,2\n", encoding="utf-8")
+    options = LabelledDataOptions(text_column="body", label_column="Kind")
+    found = read_labelled(tmp_path / "data.csv", options)
+    assert (found.texts, found.labels) == (["a", "b"], ["x", "y"])
+
+
 def test_labels_of_any_kind_in_order(tmp_path: Path) -> None:
     path = tmp_path / "data.json"
     rows = [{"text": "a", "label": label} for label in (10, 9, "2", 10.0)]

@@ -80,6 +80,16 @@ def test_what_is_no_data_set(
         fetch_dataset(dataset, home, Silent())
 
 
+def test_a_misspelt_path_is_compared_by_its_last_part(tmp_path: Path, home: Home) -> None:
+    (tmp_path / "data.json").touch()
+    with pytest.raises(InputError) as caught:
+        fetch_dataset(str(tmp_path / "dta.json"), home, Silent())
+    assert f"did you mean {str(tmp_path / 'data.json')!r}?" in str(caught.value)
+    with pytest.raises(InputError) as caught:  # near by its folder alone
+        fetch_dataset(str(tmp_path / "reviews.csv"), home, Silent())
+    assert "did you mean" not in str(caught.value)
+
+
 def test_a_password_in_an_address_is_refused_and_not_repeated(home: Home) -> None:
     with pytest.raises(InputError, match="holds a user name or password") as caught:
         fetch_dataset("https://me:secret@example.org/x.json", home, Silent())

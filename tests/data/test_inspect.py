@@ -12,9 +12,10 @@ import numpy as np
 import pytest
 
 from twolevers.data.batch import IGNORE_INDEX, collate
-from twolevers.data.examples import example_of, shown, spread
+from twolevers.data.examples import example_of, shown, spread, visible
 from twolevers.data.fetch import fetch_dataset
-from twolevers.data.inspect import Inspection, histogram, inspect
+from twolevers.data.inspect import Dropped, Inspection, inspect
+from twolevers.data.lengths import histogram
 from twolevers.data.near import candidates, jaccard, near_pairs, shingles, signatures
 from twolevers.data.row import Row
 from twolevers.data.scripts import COMMON, SYMBOLS, ScriptCounter, script_of
@@ -116,6 +117,44 @@ def test_faulty_and_too_small_files_are_inspected_all_the_same(inspected: Any) -
     assert [example.row_number for example in found.examples] == [1, 2, 3, 4, 5]
     with pytest.raises(InputError, match="row 1 ''"):
         inspected([{"instruction": "a", "output": ""}])
+
+
+def test_a_split_that_comes_out_empty_hides_nothing(inspected: Any) -> None:
+    rows = [row(sentence(i)) for i in range(40)]  # 34 train, 4 test (35 to 38), 2 val (39, 40)
+    for place in range(34, 38):
+        rows[place] = row(sentence(place, 200))
+    rows[3] = row(sentence(3), output="word " * 300)
+    rows[39] = rows[6]
+    found = inspected(rows, max_length=100)
+    filled = "its prompt alone fills max_length (100 tokens)"
+    assert found.dropped == [Dropped("test", filled, 4)]
+    assert (found.over_limit, found.num_cut) == (5, 1)
+    assert found.val_entries_in_training.first == [[40, 7]]
+    assert found.test_entries_in_training.count == 0
+    assert len(found.refusals) == 1
+    assert "nothing is left of it: 4 rows dropped" in found.refusals[0]
+
+
+def test_what_cannot_be_known_is_none(inspected: Any) -> None:
+    rows = [row(sentence(i)) for i in range(5)]
+    rows[4] = rows[0]
+    found = json.loads(json.dumps(inspected(rows).as_dict()))
+    assert "too few entries" in found["refusals"][0]
+    assert found["duplicates"]["count"] == 1
+    for name in ("dropped", "num_cut", "test_entries_in_training", "val_entries_in_training"):
+        assert found[name] is None, name
+    assert found["test_prompts_in_training"] is None
+    assert found["near_test_entries_in_training"] is None
+
+
+def test_joiners_are_seen_where_they_join_nothing() -> None:
+    family, persian = "👨\u200d👩\u200d👧", "می\u200cخواهم"
+    assert visible(family) == family
+    assert visible(persian) == persian
+    assert visible("a\u200db") == "a\\u200db"
+    assert visible("\u200d") == "\\u200d"
+    assert visible("👨\u200d") == "👨\\u200d"
+    assert visible("ab\u202e👨") == "ab\\u202e👨"
 
 
 def test_everything_is_json(inspected: Any) -> None:

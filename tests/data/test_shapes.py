@@ -136,6 +136,18 @@ def test_a_map_names_fields(tmp_path: Path, form: str) -> None:
     assert entries_of(path, "messages=talk")[1] == [CHAT_ENTRY]
 
 
+@pytest.mark.parametrize("form", ["json", "jsonl", "csv", "parquet"])
+def test_a_map_finds_columns_however_they_are_written(tmp_path: Path, form: str) -> None:
+    path = write(tmp_path, [{" Frage ": "a", "ANTWORT": "b"}] * 2, form)
+    assert entries_of(path, "instruction=frage output=Antwort")[1] == [Entry("a", "", "b")] * 2
+    assert entries_of(path, r"text='{{{frage}}}\n{antwort}'")[1] == [Entry("", "", "{a}\nb")] * 2
+    # As it is written, a name goes first; else it must be clear which is meant.
+    path = write(tmp_path, [{"Frage": "a", "frage": "c", "antwort": "b"}], form)
+    assert entries_of(path, "instruction=frage output=antwort")[1] == [Entry("c", "", "b")]
+    with pytest.raises(InputError, match="'FRAGE': is not there"):
+        entries_of(path, "instruction=FRAGE output=antwort")
+
+
 @pytest.mark.parametrize("form", ["json", "csv", "parquet"])
 def test_a_map_takes_a_template(tmp_path: Path, form: str) -> None:
     path = write(tmp_path, [{"title": "T", "body": "B"}, {"title": "", "body": "{x}"}], form)

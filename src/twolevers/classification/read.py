@@ -11,7 +11,7 @@ from unicodedata import normalize
 
 from twolevers.classification.options import LabelledDataOptions
 from twolevers.classification.table import Table, read_table, refuse
-from twolevers.data.values import absent, listed, whole
+from twolevers.data.values import absent, find_column, listed, whole
 from twolevers.errors import InputError, Problem, did_you_mean
 
 TEXT_NAMES = (
@@ -98,8 +98,8 @@ def find_columns(table: Table, options: LabelledDataOptions, file: str) -> tuple
 
     def find(asked: str | None, known: Sequence[str], option: str) -> str | None:
         if asked is not None:
-            if asked in names:
-                return asked
+            if (column := find_column(asked, names)) is not None:
+                return column
             what = f"{file} has no such column{did_you_mean(asked, names)}; {there}"
             problems.append(Problem(option, asked, what, "name one of them"))
             return None

@@ -8,7 +8,7 @@ from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
 
 from twolevers.embedded import DATASET_PATH, MESSAGES_PATH
-from twolevers.errors import InputError, Problem, did_you_mean
+from twolevers.errors import InputError, Problem, nearest
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ def find_dataset(dataset: str) -> DatasetEntry:
     except (OSError, ValueError):  # a name too long for any file, a zero byte
         found = folder = False
     if not found:
-        what = f"no such data set and no such file{did_you_mean(dataset, _near(path))}"
+        what = f"no such data set and no such file{_hint(dataset, path)}"
         if folder:
             what = "is a folder, not a file"
         raise InputError(
@@ -94,13 +94,17 @@ def find_dataset(dataset: str) -> DatasetEntry:
     return DatasetEntry(dataset, "", str(path), "", 0, path=path)
 
 
-def _near(path: Path) -> list[str]:
-    """What the user may have meant: the catalog's names and the files beside a misspelt one."""
+def _hint(dataset: str, path: Path) -> str:
+    """What the user may have meant: a name of the catalog, or a file beside the misspelt one. Of a
+    path its last part counts: what comes before is the same for all files there."""
     try:
         beside = [inner.name for inner in path.parent.iterdir() if inner.is_file()]
-    except OSError:
+    except (OSError, ValueError):
         beside = []
-    return [*DATASETS, *beside]
+    near = nearest(path.name, [*DATASETS, *beside])
+    if near in beside and "://" not in dataset:
+        near = str(Path(dataset).parent / near)
+    return f" (did you mean {near!r}?)" if near else ""
 
 
 def check_address(address: str) -> None:

@@ -70,12 +70,25 @@ def shown(token: int) -> str:
 
 
 def visible(text: str) -> str:
-    """Text whose every character can be seen: what cannot be printed is written as `\\u202e`."""
+    """Text whose every character can be seen: what cannot be printed is written as `\\u202e`. What
+    joins two characters, to one emoji or in a Persian word, stays between them."""
     return "".join(
         character
-        if character.isprintable()
+        if character.isprintable() or _joins(text, place)
         else _SHOWN.get(character) or character.encode("unicode_escape").decode("ascii")
-        for character in text
+        for place, character in enumerate(text)
+    )
+
+
+def _joins(text: str, place: int) -> bool:
+    """Whether a joiner, or what keeps two letters from joining, stands between characters that it
+    may be meant for."""
+    around = text[place - 1 : place] + text[place + 1 : place + 2]
+    return (
+        text[place] in "\u200c\u200d"
+        and len(around) == 2
+        and around.isprintable()
+        and not any(character.isascii() for character in around)
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Collection, Mapping
 
-from twolevers.data.mapping import columns_of
+from twolevers.data.mapping import as_written, columns_of
 from twolevers.data.shapes import (
     ANSWERS,
     CHATS,
@@ -18,7 +18,7 @@ from twolevers.data.shapes import (
     Shape,
     ShapeName,
 )
-from twolevers.data.values import listed
+from twolevers.data.values import find_column, listed
 from twolevers.errors import InputError, Problem, did_you_mean
 
 _BESIDE = {"id", "options", *KINDS, *SYSTEMS}
@@ -49,11 +49,12 @@ def find_shape(file: str, columns: Collection[str], mapping: Mapping[str, str]) 
             else "correct --map",
         )
         for name in columns_of(mapping.values())
-        if name not in columns
+        if find_column(name, columns) is None
     ]
     if problems:
         raise InputError(problems)
-    return _Search(file, columns, mapping).find()
+    written = {field: as_written(column, columns) for field, column in mapping.items()}
+    return _Search(file, columns, written).find()
 
 
 class _Search:

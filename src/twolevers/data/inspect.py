@@ -14,7 +14,8 @@ import numpy as np
 
 from twolevers.data import near
 from twolevers.data.examples import NUM_EXAMPLES, Example, example_of, spread, visible
-from twolevers.data.ledger import SHOWN_PAIRS, Columns, Ledger, decide, first_equal
+from twolevers.data.ledger import SHOWN_PAIRS, Columns, Ledger, account, decide, first_equal
+from twolevers.data.lengths import histogram, summary
 from twolevers.data.mapping import parse_map
 from twolevers.data.prompt import Entry, find_style
 from twolevers.data.read import Entries
@@ -29,10 +30,17 @@ from twolevers.progress import Progress
 from twolevers.records import DatasetFile, SplitName
 
 NUM_WORST = 5
+OF_SPLITS = (
+    "dropped",
+    "num_cut",
+    "near_test_entries_in_training",
+    "test_entries_in_training",
+    "test_prompts_in_training",
+    "val_entries_in_training",
+)
+"""Fields of an `Inspection` that are None where there are too few rows to split."""
 MIN_CHARACTERS = 20
 """Shorter texts are not ranked by their tokens per character."""
-_STEPS = [step * scale for scale in (1, 10, 100, 1_000) for step in (1, 2, 5)]
-_MAX_BINS = 14
 
 
 @dataclass(frozen=True)
@@ -81,8 +89,10 @@ class Inspection:
     refusals: list[str]
     """Why a run with these options would not start; empty where it would."""
     splits: dict[str, int]
-    dropped: list[Dropped]
+    dropped: list[Dropped] | None
     """Rows that a run would leave out."""
+    num_cut: int | None
+    """Rows that a run would cut; `over_limit` counts those that it would leave out too."""
     lengths: dict[str, float]
     histogram: dict[str, list[int]]
     """`edges` (the last bin is open) and `counts`."""
@@ -91,10 +101,10 @@ class Inspection:
     kinds: dict[str, int]
     duplicates: Pairs
     near_duplicates: Pairs
-    test_entries_in_training: Pairs
-    test_prompts_in_training: Pairs
-    near_test_entries_in_training: Pairs
-    val_entries_in_training: Pairs
+    test_entries_in_training: Pairs | None
+    test_prompts_in_training: Pairs | None
+    near_test_entries_in_training: Pairs | None
+    val_entries_in_training: Pairs | None
     scripts: list[ScriptCount]
     worst: list[WorstEntry]
     examples: list[Example]
@@ -167,7 +177,7 @@ class _Rows:
         options, columns = self.options, Columns.joined(self._columns)
         refusals: list[str] = []
         splits: dict[SplitName, np.ndarray] = {}
-        ledger = Ledger({})
+        ledger: Ledger | None = None
         try:
             self.entries.check()
         except InputError as error:
@@ -176,8 +186,7 @@ class _Rows:
             splits = split_rows(
                 len(self.numbers), seed=seed if options.split == "shuffled" else None
             )
-            allowed = options.model_copy(update={"allow_leakage": True})
-            ledger = decide(splits, columns, allowed)
+            ledger = account(splits, columns, options)
             decide(splits, columns, options, np.array(self.numbers))
         except InputError as error:
             refusals += str(error).splitlines()
@@ -196,25 +205,28 @@ class _Rows:
             num_faulty=self.entries.num_bad,
             refusals=refusals,
             splits={split: len(splits[split]) for split in SPLITS if split in splits},
-            dropped=[
-                Dropped(split, reason, len(rows))
-                for (split, reason), rows in ledger.dropped.items()
-            ],
-            lengths=_lengths(lengths),
+            **self._decided(ledger, near_leaks),
+            lengths=summary(lengths),
             histogram=histogram(lengths),
             over_limit=int((lengths > options.max_length).sum()),
             empty_inputs=self.empty_inputs,
             kinds=dict(self.kinds.most_common()),
             duplicates=self._pairs(repeats),
             near_duplicates=self._pairs(near_ones.rows, near_ones.similarity),
-            test_entries_in_training=self._pairs(ledger.leaked),
-            test_prompts_in_training=self._pairs(ledger.equal_prompts),
-            near_test_entries_in_training=self._pairs(near_leaks.rows, near_leaks.similarity),
-            val_entries_in_training=self._pairs(ledger.val_leaked),
             scripts=self.scripts.counts(),
             worst=self._worst(),
             examples=self._examples(splits),
         )
+
+    def _decided(self, ledger: Ledger | None, near_leaks: near.NearPairs) -> dict[str, Any]:
+        """What a run would make of the rows, by the fields of `Inspection`."""
+        if ledger is None:
+            return dict.fromkeys(OF_SPLITS)
+        dropped = [Dropped(*key, len(rows)) for key, rows in ledger.dropped.items()]
+        near_ones = self._pairs(near_leaks.rows, near_leaks.similarity)
+        leaks = map(self._pairs, (ledger.leaked, ledger.equal_prompts, ledger.val_leaked))
+        num_cut = sum(map(len, ledger.cut.values()))
+        return dict(zip(OF_SPLITS, (dropped, num_cut, near_ones, *leaks), strict=True))
 
     def _near(
         self, splits: dict[SplitName, np.ndarray], repeats: np.ndarray
@@ -287,27 +299,3 @@ def _repeats(hashes: np.ndarray) -> np.ndarray:
     first = first_equal(hashes)
     rows = np.flatnonzero(first != np.arange(len(first)))
     return np.stack([rows, first[rows]], axis=1)
-
-
-def _lengths(lengths: np.ndarray) -> dict[str, float]:
-    return {
-        "shortest": int(lengths.min()),
-        "mean": round(float(lengths.mean()), 1),
-        "median": float(np.median(lengths)),
-        "95th percentile": round(float(np.percentile(lengths, 95)), 1),
-        "longest": int(lengths.max()),
-        "total": int(lengths.sum()),
-    }
-
-
-def histogram(lengths: np.ndarray) -> dict[str, list[int]]:
-    """Rows by their length, in bins of a round number of tokens; the last holds all that is
-    longer, so that a few long rows do not press the others into one bin."""
-    low, (ninth, last) = int(lengths.min()), np.percentile(lengths, [90, 99], method="higher")
-    high = min(int(last), 3 * int(ninth))  # of few rows, the longest is the 99th percentile
-    step = next((step for step in _STEPS if (high - low) / step < _MAX_BINS - 1), _STEPS[-1])
-    first = low // step
-    num_bins = min(high // step - first + 1, _MAX_BINS)
-    bins = np.minimum(lengths // step - first, num_bins - 1)
-    edges = [step * (first + place) for place in range(num_bins)]
-    return {"edges": edges, "counts": np.bincount(bins, minlength=num_bins).tolist()}

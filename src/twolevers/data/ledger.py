@@ -112,6 +112,15 @@ def decide(
     Raises:
         InputError: nothing is left in a split, or test entries stand whole in training.
     """
+    ledger = account(splits, columns, options)
+    _refuse_empty(ledger)
+    if len(ledger.leaked) and not options.allow_leakage:
+        raise _leakage(ledger.leaked + 1 if numbers is None else numbers[ledger.leaked])
+    return ledger
+
+
+def account(splits: dict[SplitName, np.ndarray], columns: Columns, options: DataOptions) -> Ledger:
+    """What `decide` comes to, refused or not."""
     ledger = Ledger(dict(splits))
     first = first_equal(columns.entry_hashes)
     repeats = first != np.arange(len(first))
@@ -127,14 +136,11 @@ def decide(
             _drop(ledger, split, no_answer, filled)
         rows = ledger.splits[split]
         ledger.cut[split] = rows[columns.lengths[rows] > options.max_length]
-    _refuse_empty(ledger)
     train, test, val = (ledger.splits[split] for split in ("train", "test", "val"))
     ledger.leaked = _standing_in(train, test, columns.entry_hashes)
     ledger.val_leaked = _standing_in(train, val, columns.entry_hashes)
     prompts = _standing_in(train, test, columns.prompt_hashes)
     ledger.equal_prompts = prompts[~np.isin(prompts[:, 0], ledger.leaked[:, 0])]
-    if len(ledger.leaked) and not options.allow_leakage:
-        raise _leakage(ledger.leaked + 1 if numbers is None else numbers[ledger.leaked])
     return ledger
 
 

@@ -6,12 +6,13 @@ A column may also be a template of several: `"text='{title}\\n\\n{body}'"`.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from string import Formatter
 from typing import Any
 
+from twolevers.data.values import find_column
 from twolevers.errors import InputError, Problem, did_you_mean
 
 FIELDS = ("instruction", "input", "output", "kind", "system", "messages", "text")
@@ -73,6 +74,17 @@ def _columns(column: str) -> list[str]:
 def columns_of(columns: Iterable[str]) -> list[str]:
     """All columns that columns and templates read, each once."""
     return list(dict.fromkeys(name for column in columns for name in _columns(column)))
+
+
+def as_written(column: str, columns: Collection[str]) -> str:
+    """A column or template with each name as the file's columns have it, found by `find_column`."""
+    if "{" not in column:
+        return find_column(column, columns) or column
+    return "".join(
+        literal.replace("{", "{{").replace("}", "}}")
+        + (f"{{{find_column(name, columns) or name}}}" if name else "")
+        for literal, name in Template(column).parts
+    )
 
 
 @dataclass(frozen=True)

@@ -41,6 +41,14 @@ def listed(names: Collection[str]) -> str:
     return ", ".join([*texts, *more]) or "none"
 
 
+def find_column(name: str, columns: Collection[str]) -> str | None:
+    """The column of that name; else the only one that differs in case or white space around it."""
+    if name in columns:
+        return name
+    alike = [column for column in columns if column.strip().lower() == name.strip().lower()]
+    return alike[0] if len(alike) == 1 else None
+
+
 def whole(text: str) -> str:
     """The text, its lone surrogates replaced: they can be neither stored nor tokenised."""
     if text.isascii():

@@ -93,10 +93,10 @@ def findings(found: Inspection) -> Iterator[str]:
         yield "Preferences: the chosen answers are learned, the rejected ones are not read."
     if found.num_faulty:
         yield f"Rows that are no entries: {found.num_faulty:,} of {found.num_rows:,}."
-    for one in found.dropped:
+    for one in found.dropped or ():
         yield f"Would be dropped from the {one.split} split: {one.count:,} ({one.reason})."
-    if found.over_limit:
-        yield f"Would be cut to {found.max_length:,} tokens: {found.over_limit:,}."
+    if found.num_cut:
+        yield f"Would be cut to {found.max_length:,} tokens: {found.num_cut:,}."
     for pairs, what in (
         (found.duplicates, "Entries that repeat an earlier one whole"),
         (found.near_duplicates, "Entries that nearly repeat another"),
@@ -108,7 +108,7 @@ def findings(found: Inspection) -> Iterator[str]:
         (found.near_test_entries_in_training, "Test entries that nearly repeat one of training"),
         (found.val_entries_in_training, "Validation entries that stand whole in training"),
     ):
-        if pairs.count:
+        if pairs and pairs.count:
             yield f"{what}: {pairs.count:,} (row {_places(pairs)})."
 
 
