@@ -23,6 +23,7 @@ from twolevers.data.tokenizer import END_OF_TEXT, get_tokenizer
 from twolevers.errors import InputError
 from twolevers.options import DataOptions
 from twolevers.progress import Silent
+from twolevers.report.data_page import findings
 from twolevers.settings import Home
 
 WORDS = [
@@ -145,6 +146,8 @@ def test_what_cannot_be_known_is_none(inspected: Any) -> None:
         assert found[name] is None, name
     assert found["test_prompts_in_training"] is None
     assert found["near_test_entries_in_training"] is None
+    said = list(findings(inspected(rows[:4])))
+    assert said == ["Too few rows to say what would be dropped, cut, or stand in two splits."]
 
 
 def test_joiners_are_seen_where_they_join_nothing() -> None:

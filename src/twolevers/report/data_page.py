@@ -93,6 +93,8 @@ def findings(found: Inspection) -> Iterator[str]:
         yield "Preferences: the chosen answers are learned, the rejected ones are not read."
     if found.num_faulty:
         yield f"Rows that are no entries: {found.num_faulty:,} of {found.num_rows:,}."
+    if found.dropped is None:
+        yield "Too few rows to say what would be dropped, cut, or stand in two splits."
     for one in found.dropped or ():
         yield f"Would be dropped from the {one.split} split: {one.count:,} ({one.reason})."
     if found.num_cut:
