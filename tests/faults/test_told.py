@@ -288,10 +288,11 @@ def test_what_crashed_and_what_was_missed_goes_on(up: Up, gone: Gone, hook: Hook
     assert wait("told", lambda: hook.about(gone.missed))["subject"].endswith(": Missed")
     up.ask("/work_pools/cuda", {"is_paused": False}, method="PATCH")
     worker = subprocess.Popen(
-        [sys.executable, "-m", "prefect", "worker", "start", "--pool", "cuda", "--run-once"],
+        [sys.executable, "-m", "prefect", "worker", "start", "--pool", "cuda"],
         env={
             **os.environ,
             "PREFECT_API_URL": f"{up.prefect}/api",
+            "PREFECT_WORKER_QUERY_SECONDS": "5",
             "TWOLEVERS_HOME": str(up.home.root),
         },
         stdout=subprocess.DEVNULL,
