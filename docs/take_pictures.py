@@ -1,22 +1,26 @@
 """Takes the README's pictures of both web interfaces: `python docs/take_pictures.py`.
 
-Needs `make up` running over this home with a finished run in it, and Chromium. Opens the newest
-run, its answers where it was judged, and the form of `fine-tune`, and writes docs/mlflow-run.png,
-mlflow-answers.png, prefect-run.png and prefect-form.png.
+Needs `make up` running over this home with a finished run in it, Chromium, and the extra `chat`.
+Opens the newest run, its answers where it was judged, the form of `fine-tune`, and the page of
+`make chat`, and writes docs/mlflow-run.png, mlflow-answers.png, prefect-run.png, prefect-form.png
+and chat-page.png.
 """
 
 from __future__ import annotations
 
 import io
+import signal
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import httpx
 from PIL import Image
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser, Page, sync_playwright
 
 DOCS = Path(__file__).parent
+CHAT_PORT = 7861
 sys.path.insert(0, str(DOCS.parent / "tests" / "browser"))
 
 from chromium import INSTALL, find_chromium, launch  # noqa: E402
@@ -38,6 +42,30 @@ def picture(browser: Browser, address: str, name: str, size: tuple[int, int]) ->
     if close.count():
         close.first.click()
         page.wait_for_timeout(1_000)
+    save(page, name)
+
+
+def chat_picture(browser: Browser, instruction: str) -> None:
+    """Asks both models on the page of the newest run, and writes the picture."""
+    command = [sys.executable, "-m", "flows.cli", "chat", "--web", "--port", str(CHAT_PORT)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    assert process.stdout
+    try:
+        if not any("Ctrl-C ends it" in line for line in process.stdout):
+            sys.exit("The page of twolevers chat --web does not start.")
+        page = browser.new_page(viewport={"width": 1100, "height": 700})
+        page.goto(f"http://127.0.0.1:{CHAT_PORT}")
+        page.get_by_label("Instruction").fill(instruction)
+        page.get_by_label("Instruction").press("Enter")
+        page.get_by_text("Which one is better?").wait_for()
+        save(page, "chat-page.png")
+    finally:
+        process.send_signal(signal.SIGINT)
+        process.wait()
+
+
+def save(page: Page, name: str) -> None:
+    """Writes what is shown, in few colours, and closes the page."""
     shown = Image.open(io.BytesIO(page.screenshot())).convert("RGB")
     page.close()
     shown.quantize(128).save(DOCS / name, optimize=True)
@@ -85,6 +113,7 @@ def main() -> None:
             (f"deployments/deployment/{form}/run", "prefect-form.png", (1200, 800)),
         ):
             picture(browser, f"{prefect}/{address}", name, size)
+        chat_picture(browser, "What is the capital of Bulgaria?")
         browser.close()
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import sqlite3
 from pathlib import Path
 from typing import Any
@@ -135,7 +136,8 @@ def test_forecast_was_near(done: tuple[Command, str], summary: dict[str, Any]) -
     forecast, peak = metrics["forecast/peak_memory_bytes"], summary["peak_memory_bytes"]
     assert forecast == pytest.approx(peak, rel=0.15)
     assert metrics["forecast/train_seconds"] > 0
-    assert output.index("memory: about ") < output.index("training: about ")
+    # On a busy machine the first step alone is timed, and what the run takes at most is said.
+    assert re.search(r"memory: about .*training: (about )?\d.* \(.*from ", output, re.DOTALL)
 
 
 def test_trainer_state_is_gone(summary: dict[str, Any]) -> None:
