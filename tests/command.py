@@ -50,7 +50,7 @@ class Command:
         )
 
     def run(
-        self, *arguments: str, status: int = 0, script: Path | None = None, seconds: float = 240
+        self, *arguments: str, status: int = 0, script: Path | None = None, seconds: float = 600
     ) -> str:
         """Standard output of a command that must end with `status`."""
         process = self.start(*arguments, script=script)
